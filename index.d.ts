@@ -397,7 +397,7 @@ export type MLRoundingType = 'floor' | 'ceil';
 /** Options of `argMin`, `argMax`. */
 export interface MLArgMinMaxOptions extends MLOperatorOptions {
   /**
-   * Whether the axis stays, with size 1.
+   * Whether to keep the axis, with size 1.
    * Default: `false`.
    */
   keepDimensions?: boolean;
@@ -416,12 +416,12 @@ export interface MLConv2dOptions extends MLOperatorOptions {
    */
   padding?: Iterable<number>;
   /**
-   * How far the filter moves at a time: [height, width].
+   * The step of the filter: [height, width].
    * Default: `[1, 1]`.
    */
   strides?: Iterable<number>;
   /**
-   * How far apart the filter's elements lie on the input: [height, width].
+   * The distance between the filter's elements on the input: [height, width].
    * Default: `[1, 1]`.
    */
   dilations?: Iterable<number>;
@@ -447,17 +447,17 @@ export interface MLConv2dOptions extends MLOperatorOptions {
 /** Options of `convTranspose2d`. */
 export interface MLConvTranspose2dOptions extends MLOperatorOptions {
   /**
-   * Rows and columns taken off the output: [beginning height, ending height, beginning width, ending width].
+   * Rows and columns to remove from the output: [beginning height, ending height, beginning width, ending width].
    * Default: `[0, 0, 0, 0]`.
    */
   padding?: Iterable<number>;
   /**
-   * How far the filter moves on the output from one input element to the next: [height, width].
+   * The step of the filter on the output from one input element to the next: [height, width].
    * Default: `[1, 1]`.
    */
   strides?: Iterable<number>;
   /**
-   * How far apart the filter's elements lie on the output: [height, width].
+   * The distance between the filter's elements on the output: [height, width].
    * Default: `[1, 1]`.
    */
   dilations?: Iterable<number>;
@@ -466,7 +466,7 @@ export interface MLConvTranspose2dOptions extends MLOperatorOptions {
    * Default: `[0, 0]`.
    */
   outputPadding?: Iterable<number>;
-  /** The output's size itself, [height, width]; outputPadding is ignored then. */
+  /** The output's size, [height, width]; outputPadding is then ignored. */
   outputSizes?: Iterable<number>;
   /**
    * The number of groups of channels; each group of output channels sees one of input channels. If these
@@ -491,7 +491,7 @@ export interface MLConvTranspose2dOptions extends MLOperatorOptions {
 /** Options of `cumulativeSum`. */
 export interface MLCumulativeSumOptions extends MLOperatorOptions {
   /**
-   * Whether a sum leaves out the value at its own place.
+   * Whether a sum excludes the value at its own place.
    * Default: `false`.
    */
   exclusive?: boolean;
@@ -559,7 +559,7 @@ export interface MLLinearOptions extends MLOperatorOptions {
 /** Options of `gather`, `gatherElements`. */
 export interface MLGatherOptions extends MLOperatorOptions {
   /**
-   * The axis along which the indices count.
+   * The axis that the indices refer to.
    * Default: `0`.
    */
   axis?: number;
@@ -580,12 +580,12 @@ export interface MLGemmOptions extends MLOperatorOptions {
    */
   beta?: number;
   /**
-   * Whether a is given transposed, as [k, m].
+   * Whether a is transposed, as [k, m].
    * Default: `false`.
    */
   aTranspose?: boolean;
   /**
-   * Whether b is given transposed, as [n, k].
+   * Whether b is transposed, as [n, k].
    * Default: `false`.
    */
   bTranspose?: boolean;
@@ -614,7 +614,7 @@ export interface MLReverseOptions extends MLOperatorOptions {
 
 /** Options of `slice`. */
 export interface MLSliceOptions extends MLOperatorOptions {
-  /** For each dimension the distance from one element that is taken to the next; default: 1. */
+  /** The step between elements in each dimension; default: 1. */
   strides?: Iterable<number>;
 }
 
@@ -703,18 +703,18 @@ export interface MLPool2dOptions extends MLOperatorOptions {
   /** The size of the window, [height, width]; default: the size of the input. */
   windowDimensions?: Iterable<number>;
   /**
-   * Rows and columns around the input that windows may cover but that do not count:
+   * Rows and columns of padding around the input, which do not count:
    * [beginning height, ending height, beginning width, ending width].
    * Default: `[0, 0, 0, 0]`.
    */
   padding?: Iterable<number>;
   /**
-   * How far the window moves at a time: [height, width].
+   * The step of the window: [height, width].
    * Default: `[1, 1]`.
    */
   strides?: Iterable<number>;
   /**
-   * How far apart the window's elements lie on the input: [height, width].
+   * The distance between the window's elements on the input: [height, width].
    * Default: `[1, 1]`.
    */
   dilations?: Iterable<number>;
@@ -724,11 +724,11 @@ export interface MLPool2dOptions extends MLOperatorOptions {
    */
   layout?: MLInputOperandLayout;
   /**
-   * How the output's size is rounded: `ceil` keeps windows that are only partly over the padded input.
+   * How to round the output's size: `ceil` keeps windows that only partly cover the padded input.
    * Default: `'floor'`.
    */
   outputShapeRounding?: MLRoundingType;
-  /** The output's size itself, [height, width], one of the two ways to round it; outputShapeRounding is ignored then. */
+  /** The output's size, [height, width]: one of the two ways to round it; outputShapeRounding is then ignored. */
   outputSizes?: Iterable<number>;
 }
 
@@ -852,7 +852,7 @@ export interface MLReduceOptions extends MLOperatorOptions {
    */
   axes?: Iterable<number>;
   /**
-   * Whether reduced axes stay, with size 1.
+   * Whether to keep reduced axes, with size 1.
    * Default: `false`.
    */
   keepDimensions?: boolean;
@@ -870,7 +870,7 @@ export interface MLResample2dOptions extends MLOperatorOptions {
    * Default: `[1.0, 1.0]`.
    */
   scales?: Iterable<number>;
-  /** The two sizes themselves, in the order of axes; scales is ignored then. */
+  /** The two sizes, in the order of axes; scales is then ignored. */
   sizes?: Iterable<number>;
   /**
    * The two dimensions to resample.
@@ -882,7 +882,7 @@ export interface MLResample2dOptions extends MLOperatorOptions {
 /** Options of `scatterElements`. */
 export interface MLScatterOptions extends MLOperatorOptions {
   /**
-   * The axis along which the indices count.
+   * The axis that the indices refer to.
    * Default: `0`.
    */
   axis?: number;
@@ -1128,8 +1128,8 @@ export interface MLGraphBuilder {
    */
   cast(input: MLOperand, dataType: MLOperandDataType, options?: MLOperatorOptions): MLOperand;
   /**
-   * Raises values below `minValue` to it and lowers values above `maxValue` to it, element by element. A bound
-   * that is not given does not restrict.
+   * Limits values to the range from `minValue` to `maxValue`, element by element. A bound that
+   * is missing does not limit.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`
@@ -1284,7 +1284,7 @@ export interface MLGraphBuilder {
    */
   logicalAnd(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Tells whether at least one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+   * Tells whether at least one of the two values is true, element by element: 1 or 0. Every value but 0 counts as true.
    *
    * - `a`: uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
@@ -1296,7 +1296,7 @@ export interface MLGraphBuilder {
    */
   logicalOr(a: MLOperand, b: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Tells whether exactly one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+   * Tells whether exactly one of the two values is true, element by element: 1 or 0. Every value but 0 counts as true.
    *
    * - `a`: uint8; ranks 0 to 8
    * - `b`: the type of `a`; ranks 0 to 8
@@ -1534,7 +1534,7 @@ export interface MLGraphBuilder {
    */
   identity(input: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Takes the value of `trueValue` where the condition is not 0 and that of `falseValue` where it is, element by
+   * Selects `trueValue` where the condition is not 0, and `falseValue` where it is 0, element by
    * element. All three are broadcast to each other.
    *
    * - `condition`: uint8; ranks 0 to 8
@@ -1548,7 +1548,7 @@ export interface MLGraphBuilder {
    */
   where(condition: MLOperand, trueValue: MLOperand, falseValue: MLOperand, options?: MLOperatorOptions): MLOperand;
   /**
-   * Takes slices of the input along an axis, at the given indices. The axis is replaced by the dimensions of the
+   * Gathers slices of the input along an axis, at the given indices. The axis is replaced by the dimensions of the
    * indices. A negative index counts from the end; one that is out of range is clamped.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 1 to 8
@@ -1561,7 +1561,7 @@ export interface MLGraphBuilder {
    */
   gather(input: MLOperand, indices: MLOperand, options?: MLGatherOptions): MLOperand;
   /**
-   * Takes one element of the input for each index: the one at the index's own position, but with the index itself
+   * Gathers one element of the input for each index: the one at the index's own position, but with the index itself
    * along the axis. The indices have the input's shape except for the size of the axis, and the output has
    * theirs. A negative index counts from the end; one that is out of range is clamped.
    *
@@ -1575,7 +1575,7 @@ export interface MLGraphBuilder {
    */
   gatherElements(input: MLOperand, indices: MLOperand, options?: MLGatherOptions): MLOperand;
   /**
-   * Takes slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of the
+   * Gathers slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of the
    * input's first dimensions. The output has the other dimensions of the indices, and then those of a slice. A
    * negative index counts from the end; one that is out of range is clamped.
    *
@@ -1652,7 +1652,7 @@ export interface MLGraphBuilder {
    */
   pad(input: MLOperand, beginningPadding: Iterable<number>, endingPadding: Iterable<number>, options?: MLPadOptions): MLOperand;
   /**
-   * Gives the input another shape with the same number of elements. The elements and their order stay the same.
+   * Changes the shape of the input, with the same number of elements. The elements and their order stay the same.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; ranks 0 to 8
@@ -1674,8 +1674,8 @@ export interface MLGraphBuilder {
    */
   reverse(input: MLOperand, options?: MLReverseOptions): MLOperand;
   /**
-   * Takes a part of the input: in each dimension a range given by its start and size, and of that every
-   * stride-th element.
+   * Takes a part of the input: in each dimension a range with a start and a size, and every
+   * stride-th element of it.
    *
    * - `input`: float32, float16, int32, uint32, int64, uint64, int8, uint8; ranks 0 to 8
    * - result `output`: the type of `input`; the rank of `input`

@@ -23,7 +23,7 @@ operators! {
         indices: OperandId,
         updates: OperandId,
     } options {
-        /// The axis along which the indices count.
+        /// The axis that the indices refer to.
         axis: u32 = 0,
         /// How an update is combined with what is there.
         reduction: Accumulation = Accumulation::Add,

@@ -16,7 +16,7 @@ operators! {
         input: OperandId,
         axis: u32,
     } options {
-        /// Whether the axis stays, with size 1.
+        /// Whether to keep the axis, with size 1.
         keep_dimensions: bool = false,
         /// The data type of the positions.
         output_data_type: DataType = DataType::Int32,

@@ -17,9 +17,9 @@ operators! {
     } options {
         /// Rows and columns of zeros around the input: [beginning height, ending height, beginning width, ending width].
         padding: [u32; 4] = [0; 4],
-        /// How far the filter moves at a time: [height, width].
+        /// The step of the filter: [height, width].
         strides: [u32; 2] = [1; 2],
-        /// How far apart the filter's elements lie on the input: [height, width].
+        /// The distance between the filter's elements on the input: [height, width].
         dilations: [u32; 2] = [1; 2],
         /// The number of groups of channels; each group of output channels sees one of input channels.
         groups: u32 = 1,
@@ -48,15 +48,15 @@ operators! {
         input: OperandId,
         filter: OperandId,
     } options {
-        /// Rows and columns taken off the output: [beginning height, ending height, beginning width, ending width].
+        /// Rows and columns to remove from the output: [beginning height, ending height, beginning width, ending width].
         padding: [u32; 4] = [0; 4],
-        /// How far the filter moves on the output from one input element to the next: [height, width].
+        /// The step of the filter on the output from one input element to the next: [height, width].
         strides: [u32; 2] = [1; 2],
-        /// How far apart the filter's elements lie on the output: [height, width].
+        /// The distance between the filter's elements on the output: [height, width].
         dilations: [u32; 2] = [1; 2],
         /// Rows and columns added to the output's size, where strides leave it open: [height, width].
         output_padding: [u32; 2] = [0; 2],
-        /// The output's size itself, [height, width]; outputPadding is ignored then.
+        /// The output's size, [height, width]; outputPadding is then ignored.
         output_sizes: Option<[u32; 2]> = None,
         /// The number of groups of channels; each group of output channels sees one of input channels. If these
         /// are no multiple of groups, the last groups see fewer, or none.

@@ -15,7 +15,7 @@ operators! {
         input: OperandId,
         axis: Modulo<u32>,
     } options {
-        /// Whether a sum leaves out the value at its own place.
+        /// Whether a sum excludes the value at its own place.
         exclusive: bool = false,
         /// Whether summing starts at the end of the axis.
         reversed: bool = false,

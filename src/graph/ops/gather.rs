@@ -14,11 +14,11 @@ operators! {
         input: OperandId,
         indices: OperandId,
     } options {
-        /// The axis along which the indices count.
+        /// The axis that the indices refer to.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1)), ("indices", Of(INDEX), N)] -> One [("output", SameAs("input"), at_least(1))] {
-        /// Takes slices of the input along an axis, at the given indices. The axis is replaced by the dimensions of the
+        /// Gathers slices of the input along an axis, at the given indices. The axis is replaced by the dimensions of the
         /// indices. A negative index counts from the end; one that is out of range is clamped.
         "gather"
     }
@@ -41,12 +41,12 @@ operators! {
         input: OperandId,
         indices: OperandId,
     } options {
-        /// The axis along which the indices count.
+        /// The axis that the indices refer to.
         axis: u32 = 0,
     }
     [("input", Of(ANY), at_least(1)), ("indices", Of(INDEX), SameRankAs("input"))]
         -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Takes one element of the input for each index: the one at the index's own position, but with the index itself
+        /// Gathers one element of the input for each index: the one at the index's own position, but with the index itself
         /// along the axis. The indices have the input's shape except for the size of the axis, and the output has
         /// theirs. A negative index counts from the end; one that is out of range is clamped.
         "gatherElements"
@@ -70,7 +70,7 @@ operators! {
         indices: OperandId,
     } options {}
     [("input", Of(ANY), at_least(1)), ("indices", Of(INDEX), at_least(1))] -> One [("output", SameAs("input"), N)] {
-        /// Takes slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of the
+        /// Gathers slices of the input at coordinates: the last dimension of the indices holds a coordinate for each of the
         /// input's first dimensions. The output has the other dimensions of the indices, and then those of a slice. A
         /// negative index counts from the end; one that is out of range is clamped.
         "gatherND"

@@ -45,9 +45,9 @@ operators! {
         alpha: f64 = 1.0,
         /// The factor of c.
         beta: f64 = 1.0,
-        /// Whether a is given transposed, as [k, m].
+        /// Whether a is transposed, as [k, m].
         a_transpose: bool = false,
-        /// Whether b is given transposed, as [n, k].
+        /// Whether b is transposed, as [n, k].
         b_transpose: bool = false,
     }
     [

@@ -147,7 +147,7 @@ operators! {
         new_shape: Vec<u32>,
     } options {}
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), N)] {
-        /// Gives the input another shape with the same number of elements. The elements and their order stay the same.
+        /// Changes the shape of the input, with the same number of elements. The elements and their order stay the same.
         "reshape"
     }
 }
@@ -203,12 +203,12 @@ operators! {
         starts: Vec<u32>,
         sizes: Vec<u32>,
     } options {
-        /// For each dimension the distance from one element that is taken to the next; default: 1.
+        /// The step between elements in each dimension; default: 1.
         strides: Option<Vec<u32>> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Takes a part of the input: in each dimension a range given by its start and size, and of that every
-        /// stride-th element.
+        /// Takes a part of the input: in each dimension a range with a start and a size, and every
+        /// stride-th element of it.
         "slice"
     }
 }

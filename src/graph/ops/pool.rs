@@ -21,18 +21,18 @@ operators! {
     } options {
         /// The size of the window, [height, width]; default: the size of the input.
         window_dimensions: Option<[u32; 2]> = None,
-        /// Rows and columns around the input that windows may cover but that do not count:
+        /// Rows and columns of padding around the input, which do not count:
         /// [beginning height, ending height, beginning width, ending width].
         padding: [u32; 4] = [0; 4],
-        /// How far the window moves at a time: [height, width].
+        /// The step of the window: [height, width].
         strides: [u32; 2] = [1; 2],
-        /// How far apart the window's elements lie on the input: [height, width].
+        /// The distance between the window's elements on the input: [height, width].
         dilations: [u32; 2] = [1; 2],
         /// The layout of the input and of the output.
         layout: InputOperandLayout = InputOperandLayout::Nchw,
-        /// How the output's size is rounded: `ceil` keeps windows that are only partly over the padded input.
+        /// How to round the output's size: `ceil` keeps windows that only partly cover the padded input.
         output_shape_rounding: RoundingType = RoundingType::Floor,
-        /// The output's size itself, [height, width], one of the two ways to round it; outputShapeRounding is ignored then.
+        /// The output's size, [height, width]: one of the two ways to round it; outputShapeRounding is then ignored.
         output_sizes: Option<[u32; 2]> = None,
     }
     [("input", Of(FLOAT), rank(4))] -> One [("output", SameAs("input"), rank(4))] {

@@ -15,7 +15,7 @@ operators! {
         /// The axes to reduce, each once. Default: all. With an empty list no axis is reduced, and
         /// each value is reduced alone.
         axes: Option<Vec<u32>> = None,
-        /// Whether reduced axes stay, with size 1.
+        /// Whether to keep reduced axes, with size 1.
         keep_dimensions: bool = false,
     }
     [("input", Of(WIDE), N)] -> One [("output", SameAs("input"), N)] {

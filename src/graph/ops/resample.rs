@@ -43,7 +43,7 @@ operators! {
         mode: InterpolationMode = InterpolationMode::NearestNeighbor,
         /// The factors of the two sizes, in the order of axes.
         scales: Vec<f32> = vec![1.0; 2],
-        /// The two sizes themselves, in the order of axes; scales is ignored then.
+        /// The two sizes, in the order of axes; scales is then ignored.
         sizes: Option<[u32; 2]> = None,
         /// The two dimensions to resample.
         axes: [u32; 2] = [2, 3],

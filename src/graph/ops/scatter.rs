@@ -16,7 +16,7 @@ operators! {
         indices: OperandId,
         updates: OperandId,
     } options {
-        /// The axis along which the indices count.
+        /// The axis that the indices refer to.
         axis: u32 = 0,
     }
     [

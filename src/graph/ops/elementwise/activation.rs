@@ -66,8 +66,8 @@ operators! {
         max_value: Option<Number> = None,
     }
     [("input", Of(ANY), N)] -> One [("output", SameAs("input"), SameRankAs("input"))] {
-        /// Raises values below `minValue` to it and lowers values above `maxValue` to it, element by element. A bound
-        /// that is not given does not restrict.
+        /// Limits values to the range from `minValue` to `maxValue`, element by element. A bound that
+        /// is missing does not limit.
         "clamp"
     }
 }

@@ -32,9 +32,9 @@ operators! {
     [("a", Of(BOOLEAN), N), ("b", SameAs("a"), N)] -> One [("output", Of(BOOLEAN), N)] {
         /// Tells whether both values are true, element by element: 1 or 0. Every value but 0 counts as true.
         "logicalAnd" LogicalAnd,
-        /// Tells whether at least one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+        /// Tells whether at least one of the two values is true, element by element: 1 or 0. Every value but 0 counts as true.
         "logicalOr" LogicalOr,
-        /// Tells whether exactly one of both values is true, element by element: 1 or 0. Every value but 0 counts as true.
+        /// Tells whether exactly one of the two values is true, element by element: 1 or 0. Every value but 0 counts as true.
         "logicalXor" LogicalXor,
     }
 }

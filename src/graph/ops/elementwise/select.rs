@@ -19,7 +19,7 @@ operators! {
         ("true_value", Of(ANY), N),
         ("false_value", SameAs("true_value"), N),
     ] -> One [("output", SameAs("true_value"), N)] {
-        /// Takes the value of `trueValue` where the condition is not 0 and that of `falseValue` where it is, element by
+        /// Selects `trueValue` where the condition is not 0, and `falseValue` where it is 0, element by
         /// element. All three are broadcast to each other.
         "where"
     }
