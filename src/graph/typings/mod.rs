@@ -73,9 +73,7 @@ fn methods(text: &mut String) {
             doc.push(format!("- result `{}`: {}", camel_case(output.name), describe(output)));
         }
         doc.push(String::new());
-        doc.push(
-            "Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.".into(),
-        );
+        doc.push("Throws `TypeError` for unsuitable operands, `InvalidStateError` if the builder can no longer build.".into());
         doc.push(String::new());
         doc.push(format!("See https://www.w3.org/TR/webnn/#{}", row.section));
         comment(text, "  ", &doc);
