@@ -22,9 +22,9 @@ function output({ project }, name, inside = false) {
   return folder;
 }
 
-async function withEsbuild(setting, options, folder) {
+async function withEsbuild(setting, { entry = 'trial.cjs', ...options }, folder) {
   const esbuild = load(await tool('esbuild'), 'esbuild');
-  const entryPoints = [path.join(setting.project.folder, 'trial.cjs')];
+  const entryPoints = [path.join(setting.project.folder, entry)];
   const { warnings } = await esbuild.build({ entryPoints, bundle: true, platform: 'node', outdir: folder, logLevel: 'silent', ...options });
   if (warnings.length > 0) throw new Error(`esbuild warns: ${warnings.map(({ text }) => text).join('; ')}`);
 }
@@ -49,6 +49,7 @@ async function withRollup(setting, folder) {
 const bundlers = [
   ['esbuild, webnn-node left out', true, 'trial.js', (setting, folder) => withEsbuild(setting, { external: ['webnn-node'] }, folder)],
   ['esbuild, all in it', false, 'trial.js', (setting, folder) => withEsbuild(setting, { loader: { '.node': 'copy' } }, folder)],
+  ['esbuild, an ES module, all in it', false, 'module.js', (setting, folder) => withEsbuild(setting, { entry: 'module.mjs', loader: { '.node': 'copy' } }, folder)],
   ['webpack, webnn-node left out', true, 'trial.js', (setting, folder) => withWebpack(setting, () => ({ externals: [({ request }, give) => (/^webnn-node/.test(request) ? give(null, `commonjs ${request}`) : give())] }), folder)],
   ['webpack, all in it', false, 'trial.js', (setting, folder) => withWebpack(setting, (modules) => ({ resolveLoader: { modules: [modules] }, module: { rules: [{ test: /\.node$/, loader: 'node-loader' }] } }), folder)],
   ['rollup, the addon left out', true, 'trial.cjs', withRollup],
