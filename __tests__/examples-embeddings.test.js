@@ -20,7 +20,7 @@ function install() {
   cpSync(path.join(ROOT, 'examples', 'embeddings'), target, { recursive: true, filter: (name) => !/node_modules|weights|[/\\]model$/.test(path.relative(ROOT, name)) });
   mkdirSync(path.join(target, 'node_modules', '@huggingface'), { recursive: true });
   symlinkSync(ROOT, path.join(target, 'node_modules', 'webnn-node'), 'junction');
-  symlinkSync(path.join(ROOT, 'node_modules', '@huggingface', 'transformers'), path.join(target, 'node_modules', '@huggingface', 'transformers'), 'junction');
+  symlinkSync(path.join(ROOT, 'node_modules', '@huggingface', 'tokenizers'), path.join(target, 'node_modules', '@huggingface', 'tokenizers'), 'junction');
   return target;
 }
 

@@ -5,6 +5,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { bundlerTrials } from './install-trials/bundlers.mjs';
+import { copyTrials } from './install-trials/copies.mjs';
+import { exampleTrials } from './install-trials/examples.mjs';
 import { managerTrials } from './install-trials/managers.mjs';
 import { mendingTrials } from './install-trials/mending.mjs';
 import { networkTrials } from './install-trials/network.mjs';
@@ -13,7 +15,6 @@ import { readmeTrials } from './install-trials/readme.mjs';
 import { startRegistry } from './install-trials/registry.mjs';
 import { runTrial, runtimeTrials } from './install-trials/runtimes.mjs';
 import { LeftOut, Project } from './install-trials/surroundings.mjs';
-import { copyTrials } from './install-trials/copies.mjs';
 import { systemTrials } from './install-trials/systems.mjs';
 import { ours } from './package/description.mjs';
 import { dist, packJavaScript, packOverride, packPlatform } from './package/pack.mjs';
@@ -38,7 +39,7 @@ await trial('npm install from the tarballs', async () => {
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
 const setting = { registry, project, folder, version, own, expected, quick, times: quick ? 3 : 100 };
-const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, networkTrials, readmeTrials, overrideTrials, systemTrials];
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, systemTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();

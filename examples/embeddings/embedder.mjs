@@ -1,25 +1,22 @@
 // Texts → vectors of length 1.
-import 'webnn-node/transformers';
-import { AutoTokenizer, env } from '@huggingface/transformers';
+import { Tokenizer } from '@huggingface/tokenizers';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { InferenceSession, Tensor } from 'webnn-node/onnxruntime';
-
-env.allowRemoteModels = false;
 
 /**
  * @param {string} folder with tokenizer.json and onnx/model.onnx
  * @param {{threads?: number}} [options]
  */
 export async function loadEmbedder(folder, { threads } = {}) {
-  const { dir, base } = path.parse(path.resolve(folder));
-  env.localModelPath = `${dir}/`;
-  const tokenizer = await AutoTokenizer.from_pretrained(base);
+  const [vocabulary, config] = ['tokenizer.json', 'tokenizer_config.json'].map((file) => JSON.parse(readFileSync(path.join(folder, file), 'utf8')));
+  const tokenizer = new Tokenizer(vocabulary, config);
   const options = { executionProviders: ['cpu'], ...(threads !== undefined && { intraOpNumThreads: threads }) };
   const session = await InferenceSession.create(path.join(folder, 'onnx', 'model.onnx'), options);
-  const most = Math.min(tokenizer.model_max_length ?? 256, 512);
+  const most = Math.min(config.model_max_length ?? 256, 512);
 
   /** The tokens of a text. */
-  const encode = (text) => tokenizer.encode(text).slice(0, most);
+  const encode = (text) => tokenizer.encode(text).ids.slice(0, most);
 
   /** The vectors of several: shorter ones are padded, and the mask says so. */
   async function embed(list, signal) {

@@ -1,11 +1,13 @@
 // The package in the place of onnxruntime-node, by the overrides of every manager: a program that loads onnxruntime-node runs, and nothing
 // of its binary is installed. What else such programs want comes from the registry that this machine has.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { npm, succeed } from './surroundings.mjs';
 import { installWith, managers, runIn } from './managers.mjs';
 import { startRegistry } from './registry.mjs';
 
+const { unpackModels } = createRequire(import.meta.url)('../../__tests__/transformers/models.js');
 const VERSION = '1.30.0';
 const replaced = { 'onnxruntime-node': `npm:webnn-node-onnxruntime@${VERSION}` };
 /** What each manager calls it. */
@@ -17,25 +19,38 @@ function binaries(folder) {
   return readdirSync(folder, { recursive: true }).filter((file) => /onnxruntime_binding\.node|libonnxruntime\.so|onnxruntime\.dll/.test(file));
 }
 
-export const overrideTrials = ({ folder, version, quick }) => managers({ url: '' }).filter((_, index) => !quick || index === 0).map(({ name }, index) => [
-  `in the place of onnxruntime-node, by ${name}`,
-  async () => {
-    const upstream = (await npm(['config', 'get', 'registry'])).trim();
-    const registry = await startRegistry(folder, { upstream });
-    let project;
-    try {
-      const manager = managers(registry)[index];
-      const settings = { 'pnpm-workspace.yaml': `overrides:\n  onnxruntime-node: ${replaced['onnxruntime-node']}\n` };
-      manager.files = { ...manager.files, ...settings };
-      project = await installWith(manager, registry, [`webnn-node@${version}`, 'avr-vad@1.0.10'], description);
-      const printed = await runIn(manager, project, ['override.cjs'], succeed);
-      if (!printed.startsWith('ran ')) throw new Error(`it printed ${printed}`);
-      const found = binaries(path.join(project.folder, 'node_modules'));
-      if (found.length > 0) throw new Error(`onnxruntime's binary is there: ${found.join(', ')}`);
-      return printed;
-    } finally {
-      registry.close();
-      project?.remove();
-    }
-  },
-]);
+/** One manager, some packages from the registry, and a program that loads onnxruntime-node through them. */
+async function tryOverride({ folder, version }, index, packages, program, env) {
+  const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
+  let project;
+  try {
+    const manager = managers(registry)[index];
+    manager.files = { ...manager.files, 'pnpm-workspace.yaml': `overrides:\n  onnxruntime-node: ${replaced['onnxruntime-node']}\n` };
+    project = await installWith(manager, registry, [`webnn-node@${version}`, ...packages], description);
+    const printed = await runIn(manager, project, [program], (command, args, options) => succeed(command, args, { ...options, env }));
+    if (!printed.startsWith('ran ')) throw new Error(`it printed ${printed}`);
+    const found = binaries(path.join(project.folder, 'node_modules'));
+    if (found.length > 0) throw new Error(`onnxruntime's binary is there: ${found.join(', ')}`);
+    return printed;
+  } finally {
+    registry.close();
+    project?.remove();
+  }
+}
+
+async function tryTransformers(setting) {
+  const models = unpackModels();
+  try {
+    return await tryOverride(setting, 0, ['@huggingface/transformers@4.3.2'], 'transformers.mjs', { TRIAL_MODELS: `${models}/` });
+  } finally {
+    rmSync(models, { recursive: true });
+  }
+}
+
+export const overrideTrials = (setting) => [
+  ...managers({ url: '' }).filter((_, index) => !setting.quick || index === 0).map(({ name }, index) => [
+    `in the place of onnxruntime-node, by ${name}`,
+    () => tryOverride(setting, index, ['avr-vad@1.0.10'], 'override.cjs'),
+  ]),
+  ...(setting.quick ? [] : [['in the place of onnxruntime-node, for transformers.js', () => tryTransformers(setting)]]),
+];

@@ -1,0 +1,57 @@
+// The example that is a server, with what it installs from the tarballs and from the registry that this machine has: no package of it has an
+// install script, and it answers.
+import { once } from 'node:events';
+import { spawn } from 'node:child_process';
+import { cpSync, existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { inRepository } from '../repository.mjs';
+import { startRegistry } from './registry.mjs';
+import { Project, npm, surroundings } from './surroundings.mjs';
+
+const { unpackModels } = createRequire(import.meta.url)('../../__tests__/transformers/models.js');
+
+/** Packages below a folder that run something when they are installed. */
+export function withInstallScripts(folder) {
+  if (!existsSync(folder)) return [];
+  const descriptions = readdirSync(folder, { recursive: true }).filter((file) => /(^|[/\\])node_modules[/\\](@[^/\\]+[/\\])?[^/\\]+[/\\]package\.json$/.test(path.join('node_modules', file)));
+  return descriptions.filter((file) => {
+    const { scripts = {} } = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
+    return ['preinstall', 'install', 'postinstall'].some((name) => name in scripts);
+  });
+}
+
+async function answer(project, models) {
+  const server = spawn(process.execPath, ['index.mjs', '--model', path.join(models, 'minilm'), '--port', '0'], { cwd: project.folder, env: surroundings(), stdio: ['ignore', 'pipe', 'inherit'] });
+  try {
+    const [line] = await once(server.stdout, 'data');
+    const address = String(line).trim();
+    const response = await fetch(`${address}/embeddings`, { method: 'POST', body: JSON.stringify({ texts: ['a cat', 'the dog runs'] }) });
+    const { embeddings } = await response.json();
+    if (embeddings?.length !== 2) throw new Error(`the server answers ${response.status}`);
+  } finally {
+    server.kill();
+    await once(server, 'exit');
+  }
+}
+
+export const exampleTrials = ({ folder, version, quick }) => (quick ? [] : [['examples/embeddings, without install scripts', async () => {
+  const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
+  const models = unpackModels();
+  const project = new Project(registry);
+  try {
+    const source = inRepository('examples', 'embeddings');
+    cpSync(source, project.folder, { recursive: true, filter: (name) => !/node_modules|weights|[/\\]model$/.test(path.relative(source, name)) });
+    const description = JSON.parse(project.read('package.json'));
+    description.dependencies['webnn-node'] = version;
+    project.write('package.json', JSON.stringify(description));
+    await project.npm('install', '--ignore-scripts');
+    const scripts = withInstallScripts(path.join(project.folder, 'node_modules'));
+    if (scripts.length > 0) throw new Error(`these have install scripts: ${scripts.join(', ')}`);
+    await answer(project, models);
+  } finally {
+    registry.close();
+    project.remove();
+    rmSync(models, { recursive: true });
+  }
+}]]);
