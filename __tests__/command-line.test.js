@@ -117,6 +117,24 @@ test('run takes the shapes of inputs', () => {
   expect(run('run', model, '--shape', 'w=5')).toMatchObject({ status: 2, stderr: expect.stringContaining("the model's inputs are x") });
 });
 
+test('run says which scalars are made up', () => {
+  const scalars = path.join(folder, 'scalars.onnx');
+  const inputs = [{ name: 'x', type: 'float', shape: [2] }, { name: 'rate', type: 'int64', shape: [] }, { name: 'half', type: 'float16', shape: [] }];
+  const nodes = ['x', 'rate', 'half'].map((name) => ({ op: 'Identity', inputs: [name], outputs: [`${name} again`] }));
+  writeFileSync(scalars, writeModel({ opset: 17, inputs, outputs: nodes.map(({ outputs: [name] }) => ({ name })), nodes }));
+  const { status, stdout, stderr } = run('run', scalars, '--json');
+  expect(status).toBe(0);
+  const [, rate, half] = JSON.parse(stdout).outputs.map(({ values }) => values.first[0]);
+  expect(stderr).toBe(`the scalar input rate has a made-up value, ${rate}: set it with --input rate=NUMBER\nthe scalar input half has a made-up value, ${half}: set it with --input half=NUMBER\n`);
+  const file = npy('rate.npy', '<i8', [1], BigInt64Array.of(16000n));
+  for (const [given, shape] of [['16000', ''], ['16000', '1'], [file, '1x1']]) {
+    const named = run('run', scalars, '--input', `rate=${given}`, '--shape', `rate=${shape}`, '--input', 'half=2', '--json');
+    expect(named).toMatchObject({ status: 0, stderr: '' });
+    expect(JSON.parse(named.stdout).outputs.slice(1).map(({ values }) => values.first)).toEqual([[16000], [2]]);
+  }
+  expect(run('run', scalars, '--shape', 'rate=2')).toMatchObject({ status: 2, stderr: expect.stringContaining('found [2], allowed []') });
+});
+
 test('inspect tells about nodes that are not supported', () => {
   const { status, stdout } = run('inspect', path.join(folder, 'unsupported.onnx'), '--dimension', 'n=1');
   expect(status).toBe(3);

@@ -10,6 +10,7 @@ const path = require('node:path');
 const { Worker } = require('node:worker_threads');
 const { InferenceSession, Tensor } = require('../lib/onnxruntime.js');
 const { identity, single, sums, tensor, value, writeModel } = require('./onnxruntime/models.js');
+const { MODELS } = require('./onnxruntime/scalars.js');
 
 const root = path.join(__dirname, '..');
 let folder;
@@ -110,6 +111,11 @@ describe('models', () => {
       await expect(result(model())).rejects.toThrow('weights.bin');
       await expect(result(model(), { externalData: [{ path: 'weights.bin', data: new Uint8Array(4) }] })).rejects.toThrow();
     });
+  });
+
+  test('what follows for an output that is declared as a scalar and is none', async () => {
+    const { outputMetadata } = await InferenceSession.create(MODELS['an output that is declared as a scalar']);
+    expect(outputMetadata).toEqual([{ name: 'y', isTensor: true, type: 'float32', shape: ['n', 4] }]);
   });
 
   test('freeDimensionOverrides', async () => {

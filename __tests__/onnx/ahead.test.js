@@ -33,6 +33,14 @@ describe('which ones', () => {
     expect(lengths(ahead)).toEqual([]);
   });
 
+  test('with the shapes that scalars had', () => {
+    const ahead = new Ahead([{ shape: ['n'] }, { shape: [] }]);
+    for (const size of [3, 5, 9, 7]) ahead.met([[size], [1]]);
+    expect([ahead.next(), ahead.next()]).toEqual([[[8], [1]], [[6], [1]]]);
+    ahead.met([[3], []]);
+    expect(ahead.next()).toEqual([[4], []]);
+  });
+
   test('where one dimension alone is another one', () => {
     const ahead = new Ahead(texts);
     for (const size of [3, 5, 7, 9, 11]) meet(ahead, [size], size);

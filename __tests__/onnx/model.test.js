@@ -296,6 +296,71 @@ describe('run()', () => {
     await expect(runArrays(model, inputs)).rejects.toThrow(TypeError);
   });
 
+  describe('of what is declared as a scalar', () => {
+    const given = (s, shape) => ({ x: { data: six, shape: [2, 3] }, s: { data: Float32Array.of(...s), shape } });
+    const scalar = (rows, steps = {}) =>
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'x', type: 'float', shape: [rows, 3] }, { name: 's', type: 'float', shape: [] }],
+        outputs: [{ name: 'y' }, { name: 't' }],
+        nodes: [{ op: 'Add', inputs: ['x', 's'], outputs: ['y'] }, { op: 'Identity', inputs: ['s'], outputs: ['t'] }],
+        ...steps,
+      });
+
+    test.each(['n', 2])('takes shapes of ones, and no others; rows %s', async (rows) => {
+      const own = await loadOnnx(context, scalar(rows));
+      for (const shape of [[], [1], [1, 1]]) {
+        await own.prepare([{ x: [2, 3], s: shape }]);
+        const { y, t } = await own.run(given([10], shape));
+        expect([[...y.data], t.shape]).toEqual([[10, 11, 12, 13, 14, 15], []]);
+      }
+      await expect(own.run(given([1, 2, 3], [3]))).rejects.toThrow("inputs: 's': found the shape [3], allowed []");
+      await expect(own.run(given([], [0]))).rejects.toThrow(TypeError);
+      await expect(own.run(given([], [1, 0]))).rejects.toThrow(TypeError);
+      await expect(own.run(given([1, 2], [1]))).rejects.toThrow('found 2 elements, allowed 1');
+      await expect(own.prepare([{ x: [2, 3], s: [2] }])).rejects.toThrow(TypeError);
+      const bindings = await own.createBindings(rows === 'n' ? { inputs: given([10], [1]) } : undefined);
+      if (rows === 2) bindings.write('x', six);
+      bindings.write('s', { data: Float32Array.of(20), shape: [1, 1] });
+      bindings.dispatch();
+      expect([...(await bindings.read('y')).data]).toEqual([20, 21, 22, 23, 24, 25]);
+      bindings.destroy();
+      own.destroy();
+    });
+
+    test('so do the tensors of a sequence', async () => {
+      const bytes = writeModel({
+        opset: 17,
+        inputs: [{ name: 'list', type: 'float', shape: [], sequence: true }],
+        outputs: [{ name: 'y', type: 'float', shape: ['n'] }],
+        nodes: [{ op: 'ConcatFromSequence', inputs: ['list'], outputs: ['y'], attributes: { axis: 0, new_axis: 1 } }],
+      });
+      const own = await loadOnnx(context, bytes);
+      const list = [[], [1], [1, 1]].map((shape, i) => ({ data: Float32Array.of(i), shape }));
+      expect([...(await own.run({ list })).y.data]).toEqual([0, 1, 2]);
+      await expect(own.run({ list: [{ data: new Float32Array(2), shape: [2] }] })).rejects.toThrow(TypeError);
+      own.destroy();
+    });
+  });
+
+  test('refuses shapes whose sizes multiply to more than can be counted, also where nothing is in them', async () => {
+    const own = await loadOnnx(
+      context,
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'x', type: 'float', shape: ['a', 'b', 'c', 'd', 'e'] }],
+        outputs: [{ name: 'y' }],
+        nodes: [{ op: 'Flatten', inputs: ['x'], outputs: ['f'], attributes: { axis: 1 } }, { op: 'ReduceSum', inputs: ['f'], outputs: ['y'] }],
+      }),
+    );
+    const run = (shape) => own.run({ x: { data: new Float32Array(0), shape } });
+    expect([...(await run([0, 2, 3, 4, 5])).y.data]).toEqual([0]);
+    for (const shape of [[0, 65536, 65536, 65536, 65536], [65536, 65536, 65536, 65536, 0], [0, 4294967295, 4294967295, 1, 1]]) {
+      await expect(run(shape)).rejects.toThrow(/allowed at most \d+ elements, not counting dimensions of 0/);
+    }
+    own.destroy();
+  });
+
   test('keeps several runs in flight apart', async () => {
     const inputs = Array.from({ length: 20 }, (_, i) => six.map((x) => x + i));
     const results = await Promise.all(inputs.map((x) => runArrays(model, { x })));

@@ -8,6 +8,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { TYPES, identity, single, sums, tensor, value } = require('./models.js');
 const { rows: narrow } = require('./narrow.js');
+const { rows: scalars } = require('./scalars.js');
 
 /** @type {Record<string, (ort: typeof import('onnxruntime-common')) => unknown>} */
 const rows = {};
@@ -264,7 +265,7 @@ for (const type of ['int16', 'uint16', 'double']) {
   rows[`Cast to ${type}`] = async (ort) => seen(await (await ort.InferenceSession.create(cast)).run({ x: new ort.Tensor('float32', [1.5, -2.5, 200, 40000], [4]) }));
 }
 
-Object.assign(rows, narrow);
+Object.assign(rows, narrow, scalars);
 
 // Tensors: onnxruntime-common's own, as its tests have them.
 const described = (tensor) => [tensor.type, tensor.dims, tensor.size, tensor.location, tensor.data.constructor.name, Array.from(tensor.data, String)];

@@ -2,13 +2,13 @@
 
 const { contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
-const { makeConstants, makeInputs, shapedInputs, summarize } = require('./values.js');
+const { makeConstants, madeUpScalars, makeInputs, shapedInputs, summarize } = require('./values.js');
 
 const usage = `webnn-node run MODEL.onnx [options]
 
   --input NAME=FILE.npy    the values of an input, and the sizes of its open dimensions; may be given again
   --input NAME=NUMBER      one number for all elements of an input
-  --input NAME=random      random values, the default: floats from -1 to 1, integers 0 or 1
+  --input NAME=random      random values, the default: floats from -1 to 1, integers 0 or 1; random scalars are named
   --shape NAME=1x17        the shape of an input with open dimensions; may be given again
   --dimension NAME=SIZE    the size of an open dimension, for which the model is loaded; may be given again
   --constant NAME=VALUE    a file or number for an input that never changes; may be given again
@@ -42,6 +42,9 @@ async function run(args) {
   const loadMs = performance.now() - start;
   const signatures = shapedInputs(model.inputs, given, shapes);
   const arrays = makeInputs(signatures, given, seed);
+  for (const { name, dataType } of madeUpScalars(signatures, given)) {
+    console.error(`the scalar input ${name} has a made-up value, ${summarize(arrays[name], dataType).first[0]}: set it with --input ${name}=NUMBER`);
+  }
   const inputs = Object.fromEntries(signatures.map(({ name, shape }) => [name, { data: arrays[name], shape }]));
   const first = await timed(() => model.run(inputs));
   const times = [];

@@ -48,6 +48,9 @@ function numberArray({ name, dataType, shape }, text) {
   return new TypedArray(elementCount({ dataType, shape })).fill(value);
 }
 
+/** Whether a shape stands for a scalar. */
+const isOneForScalar = (declared, shape) => declared.length === 0 && shape.every((size) => size === 1);
+
 /** The array of a file, whose name goes into what is wrong with it. */
 function readArray(file) {
   const bytes = readFileSync(file);
@@ -60,10 +63,20 @@ function readArray(file) {
 
 function fileArray({ name, dataType, shape }, file) {
   const found = readArray(file);
-  if (found.dataType !== dataType || `${found.shape}` !== `${shape}`) {
+  if (found.dataType !== dataType || (`${found.shape}` !== `${shape}` && !isOneForScalar(shape, found.shape))) {
     throw new Usage(`--input ${name}=${file}: found ${found.dataType}[${found.shape.join(', ')}], allowed ${dataType}[${shape.join(', ')}]`);
   }
   return found.array;
+}
+
+/**
+ * The scalars that nobody gave a value: what such a number means, a model may not take any.
+ * @param {{name: string, dataType: string, shape: number[]}[]} signatures
+ * @param {[string, string][]} given
+ */
+function madeUpScalars(signatures, given) {
+  const named = new Set(given.map(([name]) => name));
+  return signatures.filter(({ name, shape }) => shape.length === 0 && !named.has(name));
 }
 
 /**
@@ -108,7 +121,7 @@ function shapedInputs(signatures, given, shapes) {
   const own = new Map();
   for (const { name, shape } of signatures) {
     const file = files.find(([input]) => input === name)?.[1];
-    if (shapes[name] !== undefined && shape !== null) refuseOther(name, shape, shapes[name]);
+    if (shapes[name] !== undefined && shape !== null && !isOneForScalar(shape, shapes[name])) refuseOther(name, shape, shapes[name]);
     const sizes = shapes[name] ?? (file === undefined ? undefined : readArray(file).shape);
     // Another rank is an error that says more when the array is compared with the input.
     if (sizes === undefined || (shape !== null && sizes.length !== shape.length)) continue;
@@ -196,4 +209,4 @@ function halfValue(bits) {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-module.exports = { shapedInputs, makeConstants, makeInputs, summarize };
+module.exports = { madeUpScalars, shapedInputs, makeConstants, makeInputs, summarize };

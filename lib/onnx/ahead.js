@@ -19,8 +19,9 @@ const WIDE = 512;
 const MOST_FAMILIES = 32;
 
 /**
- * Sizes of one dimension, all others being the same; whether there is nothing more between those that were met.
- * @typedef {{name: string, sizes: Map<string, number>, met: Set<number>, tried: Set<number>, isDone: boolean}} Family
+ * Sizes of one dimension, all others being the same, and the shapes of the last ones; whether there is nothing more between those that
+ * were met.
+ * @typedef {{name: string, sizes: Map<string, number>, shapes: number[][], met: Set<number>, tried: Set<number>, isDone: boolean}} Family
  */
 
 class Ahead {
@@ -50,7 +51,8 @@ class Ahead {
     for (const name of this.#names) {
       const others = this.#names.filter((other) => other !== name).map((other) => sizes.get(other));
       const key = `${name}:${others}`;
-      const family = this.#families.get(key) ?? { name, sizes, met: new Set(), tried: new Set(), isDone: false };
+      const family = this.#families.get(key) ?? { name, sizes, shapes, met: new Set(), tried: new Set(), isDone: false };
+      family.shapes = shapes;
       const size = sizes.get(name);
       if (!family.met.has(size) && family.met.size <= 2 * WIDE) {
         family.met.add(size);
@@ -115,8 +117,10 @@ class Ahead {
     return sizes;
   }
 
-  #shapesOf({ name, sizes }, size) {
-    return this.#inputs.map(({ shape }) => shape.map((each) => (typeof each === 'number' ? each : each === name ? size : sizes.get(each))));
+  #shapesOf({ name, sizes, shapes }, size) {
+    const sizeOf = (each) => (typeof each === 'number' ? each : each === name ? size : sizes.get(each));
+    // A session's scalars may have other shapes than they are declared with.
+    return this.#inputs.map(({ shape }, position) => (shape.length === 0 ? shapes[position] : shape.map(sizeOf)));
   }
 }
 

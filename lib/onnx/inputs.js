@@ -87,7 +87,8 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
       throw typeError(operator, label, `${place}: found ${show(value)}, allowed a typed array or { data, shape }`);
     }
     const shape = value.shape ?? value.dims;
-    const kept = keeps ? keptOf(value, shape) : undefined;
+    const isOne = !isTensor(value) && isOneForScalar(signature.shape, shape);
+    const kept = keeps && !isOne ? keptOf(value, shape) : undefined;
     const isWhole = kept === undefined && !isTensor(value);
     const array = kept ?? (isWhole ? value.data : value);
     const type = value.dataType ?? value.type;
@@ -95,10 +96,10 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
       throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
     if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${listed(shape)}, allowed an array of sizes`);
-    bindSizes(operator, label, signature, shape, sizes);
+    if (!isOne) bindSizes(operator, label, signature, shape, sizes);
     if (isWhole) requireArray(operator, label, place, dataType, shape, array);
     arrays[name] = array;
-    shapes[i] = [...shape];
+    shapes[i] = isOne ? [] : [...shape];
   }
   infer(operator, label, signatures, arrays, shapes, sizes, unshaped);
   return { arrays, shapes };
@@ -129,15 +130,19 @@ function readSequence(operator, label, signature, list) {
       throw typeError(operator, label, `${at}: found ${show(type)}, allowed ${quote(dataType)}`);
     }
     if (!isShape(shape)) throw typeError(operator, label, `${at}: shape: found ${listed(shape)}, allowed an array of sizes`);
-    requireFit(operator, label, at, declared, shape);
+    const isOne = isOneForScalar(declared, shape);
+    if (!isOne) requireFit(operator, label, at, declared, shape);
     requireArray(operator, label, at, dataType, shape, data);
-    shapes.push([...shape]);
+    shapes.push(isOne ? [] : [...shape]);
     return data;
   });
   return [arrays, shapes];
 }
 
 const isKnown = (shape) => shape !== null && shape.every((size) => typeof size === 'number');
+
+/** Whether a shape stands for the scalar that an input declares: programs feed `[1]` where exporters have written `[]`. */
+const isOneForScalar = (declared, shape) => declared?.length === 0 && isShape(shape) && shape.every((size) => size === 1);
 
 /** Holds a shape against what the input declares. */
 function requireFit(operator, label, place, declared, shape) {
@@ -235,15 +240,20 @@ function solveShapes(operator, label, signatures, given) {
       if (!Array.isArray(shape) || !shape.every(isShape)) {
         throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of shapes, of a sequence's tensors`);
       }
-      shape.forEach((each, position) => requireFit(operator, label, `${quote(signature.name)}[${position}]`, signature.shape, each));
+      shape.forEach((each, position) => {
+        if (!isOneForScalar(signature.shape, each)) requireFit(operator, label, `${quote(signature.name)}[${position}]`, signature.shape, each);
+      });
       continue;
     }
     if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${listed(shape)}, allowed an array of sizes`);
-    bindSizes(operator, label, signature, shape, sizes);
+    if (!isOneForScalar(signature.shape, shape)) bindSizes(operator, label, signature, shape, sizes);
   }
   return signatures.map(({ name, shape, sequence, optional, buffer }) => {
     if (optional && buffer === undefined && isNothing(given[name])) return undefined;
-    if (Object.hasOwn(given, name)) return sequence ? given[name].map((each) => [...each]) : [...given[name]];
+    if (Object.hasOwn(given, name)) {
+      const own = (each) => (isOneForScalar(shape, each) ? [] : [...each]);
+      return sequence ? given[name].map(own) : own(given[name]);
+    }
     if (sequence) throw typeError(operator, label, `${quote(name)}: found no shapes, allowed an array of shapes, of a sequence's tensors`);
     if (shape === null) throw typeError(operator, label, `${quote(name)}: found no shape, allowed ${text(shape)}`);
     return shape.map((size) => {

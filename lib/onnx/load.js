@@ -83,15 +83,23 @@ async function openModel(context, source, { sizes, external }) {
       native.closeOnnx(handle);
       ({ handle, opened } = await read(names));
     }
-    return modelState(await modelOf(context, state, handle, opened, ''));
+    return modelState(await modelOf(context, state, handle, opened, '', true));
   } catch (error) {
     native.closeOnnx(handle);
     throw error;
   }
 }
 
-/** The model, with its plan where all shapes are known. */
-async function modelOf(context, contextState, handle, opened, label) {
+/**
+ * The model, with its plan where all shapes are known.
+ * @param {object} context
+ * @param {object} contextState
+ * @param {number} handle
+ * @param {any} opened
+ * @param {string} label
+ * @param {boolean} [anyScalars] whether what is declared as a scalar may be given any shape
+ */
+async function modelOf(context, contextState, handle, opened, label, anyScalars = false) {
   if (opened.refused.length > 0) throw refusal(NAME, opened.refused, label);
   const signature = ([name, dataType, shape, type, sequence, optional, buffer]) => {
     return { name, type, dataType: dataType === null ? null : dataTypes[dataType], shape, sequence, optional: optional || buffer !== undefined, buffer };
@@ -118,8 +126,14 @@ async function modelOf(context, contextState, handle, opened, label) {
   state.plans = new Plans(state);
   if (inputs.every(({ shape, sequence, optional, buffer }) => isKnown(shape) && !sequence && (!optional || buffer !== undefined))) {
     const shapes = inputs.map(({ shape }) => shape);
-    state.only = await state.plans.make(NAME, keyOf(shapes), shapes);
-    if (!state.only.walks && !state.hasSteps) {
+    const plan = await state.plans.make(NAME, keyOf(shapes), shapes);
+    if (anyScalars && shapes.some(({ length }) => length === 0)) {
+      // One of several, which nothing keeps but the plans.
+      if (!plan.walks) state.outputs = plan.outputs.map(({ name, type, dataType, shape }) => ({ name, type, dataType, shape }));
+      return createModel(state);
+    }
+    state.only = plan;
+    if (!plan.walks && !state.hasSteps) {
       // One plan is all, which has what it needs of the file.
       native.closeOnnx(handle);
       state.handle = undefined;

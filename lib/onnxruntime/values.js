@@ -89,9 +89,8 @@ function checkValue(kind, { name, type, shape }, value) {
     const text = (of) => `(tensor(${ELEMENTS[of]?.onnx ?? of}))`;
     throw new Error(`Unexpected ${kind} data type. Actual: ${text(value.type)} , expected: ${text(type)}`);
   }
-  if (shape === undefined) return;
-  // onnxruntime takes any shape for a scalar; Silero's callers pass [1].
-  if (kind === 'input' && shape.length === 0 && value.data !== undefined && value.dims.every((size) => size === 1)) value.dims = [];
+  // A declared `[]` says nothing there: exporters write it for what they do not know.
+  if (shape === undefined || shape.length === 0) return;
   const { dims } = value;
   const advice = 'Please fix either the inputs/outputs or the model.';
   if (dims.length !== shape.length) {

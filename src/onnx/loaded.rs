@@ -20,6 +20,9 @@ use crate::graph::DataType;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// What the sizes of a shape multiply to at most, without those that are 0: so many bytes of any type can be counted.
+const MOST_SIZES: u64 = 1 << 48;
+
 /// Longer sequences are not taken: each of their tensors is an input of a graph.
 const MOST_ELEMENTS: usize = 1 << 14;
 
@@ -92,12 +95,20 @@ impl OpenInput {
     /// # Errors
     /// `TypeError` for a shape that is not that of the model.
     fn given(&self, shape: &[u32]) -> Result<Given> {
+        // What is declared as a scalar has any shape in sessions of onnxruntime's interface; `lib/` decides.
         let fits = self.is_of_any_rank()
+            || self.shape.is_empty()
             || shape.len() == self.shape.len()
                 && shape.iter().zip(&self.shape).all(|(size, allowed)| !matches!(allowed, Size::Known(known) if known != size));
         if !fits {
             let found = format!("the shape {shape:?} of {:?}", self.name);
             return Err(Error::argument("inputs", found, format!("{:?}", self.shape)));
+        }
+        // Of what is empty, too, the product of some sizes is computed.
+        let most = shape.iter().try_fold(1u64, |count, &size| count.checked_mul(size.max(1).into()));
+        if most.is_none_or(|most| most > MOST_SIZES) {
+            let found = format!("the shape {shape:?} of {:?}", self.name);
+            return Err(Error::argument("inputs", found, format!("at most {MOST_SIZES} elements, not counting dimensions of 0")));
         }
         Ok(match shape.contains(&0) {
             true => {

@@ -26,9 +26,9 @@ const MOST_NAMES: usize = 64;
 pub fn outline(loaded: &Loaded, limits: &Arc<Limits>, bounds: &Bounds) -> Result<Vec<OpenOutput>> {
     let graph = loaded.graph()?;
     let mut outputs = loaded.outputs()?;
-    // With the names that no input has, too.
-    let declared: Vec<Option<Vec<Dimension>>> =
-        graph.output.iter().map(|info| dimensions::value_type(info).ok().and_then(|(.., shape)| shape)).collect();
+    // With the names that no input has, too. Exporters write `[]` for what they do not know: it tells as little as nothing.
+    let declared = graph.output.iter().map(|info| dimensions::value_type(info).ok().and_then(|(.., shape)| shape));
+    let declared: Vec<Option<Vec<Dimension>>> = declared.map(|shape| shape.filter(|shape| !shape.is_empty())).collect();
     let names = open_names(loaded);
     let tells_all = |shape: &Option<Vec<Dimension>>| {
         let tells = |dimension: &Dimension| match dimension {
