@@ -1,6 +1,12 @@
 /** The interface of onnxruntime-node on this engine: an extension of this package, `webnn-node/onnxruntime`. */
 
+import type { Env } from 'onnxruntime-common';
+import type { MLFPMath } from '../index.js';
+
 export * from 'onnxruntime-common';
+
+/** The versions name this package, too. */
+export const env: Env & { readonly versions: { readonly 'webnn-node': string } };
 
 /** An execution provider that a session can ask for. */
 export interface SupportedBackend {
@@ -9,3 +15,23 @@ export interface SupportedBackend {
 }
 
 export function listSupportedBackends(): SupportedBackend[];
+
+// What sessions take here and onnxruntime does not.
+declare module 'onnxruntime-common' {
+  namespace InferenceSession {
+    interface CpuExecutionProviderOption {
+      /** How products of float32 may be computed, as of `createContext`. */
+      fpMath?: MLFPMath;
+    }
+
+    interface WebNNContextOptions {
+      /** How products of float32 may be computed, as of `createContext`. */
+      fpMath?: MLFPMath;
+    }
+
+    interface RunOptions {
+      /** Cancels the run, which then rejects with the signal's reason. */
+      signal?: AbortSignal;
+    }
+  }
+}

@@ -1,5 +1,7 @@
 // A program as a user of `webnn-node/onnxruntime` would write it; nothing runs it.
 import type * as common from 'onnxruntime-common';
+import type { MLContext, MLGPUDevice } from 'webnn-node';
+import { generate } from 'webnn-node/generate';
 import * as ort from 'webnn-node/onnxruntime';
 import drop, { InferenceSession, Tensor, env, listSupportedBackends, type TypedTensor } from 'webnn-node/onnxruntime';
 
@@ -28,6 +30,26 @@ export async function classify(ids: bigint[]): Promise<Float32Array> {
   console.log(metadata, env.versions.common, listSupportedBackends()[0]?.name);
   await session.release();
   return (logits as TypedTensor<'float32'>).data;
+}
+
+/** What onnxruntime does not take. */
+export async function ofThisEngine(context: MLContext, device: MLGPUDevice, signal: AbortSignal): Promise<string> {
+  const executionProviders: common.InferenceSession.SessionOptions['executionProviders'] = [
+    { name: 'webnn', numThreads: 2, fpMath: 'bf16', powerPreference: 'low-power' },
+    { name: 'cpu', fpMath: 'bf16' },
+    { name: 'webnn', context },
+    { name: 'webgpu', device },
+  ];
+  const externalData = ['weights.bin', { path: 'weights.bin', data: 'elsewhere/weights.bin' }];
+  const session = await InferenceSession.create(new SharedArrayBuffer(8), { executionProviders, externalData, preferredOutputLocation: 'gpu-buffer' });
+  const tensor = await context.createTensor({ dataType: 'float32', shape: [4] });
+  const x = ort.Tensor.fromMLTensor(tensor, { dataType: 'float32', dims: [4] });
+  await session.run({ x, nibbles: new ort.Tensor('int4', new Uint8Array(2), [4]) }, { signal });
+  await session.run({ x }, ['y'], { signal, terminate: false });
+  // @ts-expect-error: there is no such mode
+  await InferenceSession.create('model.onnx', { executionProviders: [{ name: 'cpu', fpMath: 'fast' }] });
+  for await (const { id } of generate(session, [1, 2], { signal })) console.log(id);
+  return ort.env.versions['webnn-node'] + drop.env.versions['webnn-node'] + env.versions.common;
 }
 
 export async function fromBytes(bytes: Uint8Array): Promise<common.InferenceSession.ReturnType> {
