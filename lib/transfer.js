@@ -7,7 +7,7 @@ const { Buffer } = require('node:buffer');
 const { types } = require('node:util');
 const workers = require('node:worker_threads');
 const { bufferOf, byteLength, byteOffset, isDetached } = require('./buffers.js');
-const { structuredClone } = require('./globals.js');
+const { process, structuredClone } = require('./globals.js');
 const { viewName } = require('./show.js');
 
 // As they are when this module is loaded: what script does to the global later must not get hold of the memory.
@@ -23,6 +23,9 @@ const constructors = new Map(
 // Node 20 silently copies a buffer that cannot be detached, and detaches the others of the same call. Later versions
 // refuse such a call and detach nothing; they are told by a function that came with that.
 const ALL_OR_NOTHING = 'isMarkedAsUntransferable' in workers;
+
+/** Deno detaches what is before the one that it refuses. */
+const isRefused = process.versions.deno !== undefined && ALL_OR_NOTHING ? workers.isMarkedAsUntransferable : () => false;
 
 const WASM_PAGE = 65536;
 
@@ -44,6 +47,7 @@ function transfer(views) {
   const sources = views.map(bufferOf).filter((buffer, i, all) => all.indexOf(buffer) === i);
   const transferred = new Transferred(views);
   if (ALL_OR_NOTHING) {
+    if (sources.some(isRefused)) throw new NotDetachable();
     let buffers;
     try {
       buffers = structuredClone(sources, { transfer: sources });

@@ -5,30 +5,20 @@
 const { spawnSync } = require('node:child_process');
 const { existsSync } = require('node:fs');
 const path = require('node:path');
+const { environment, programOf } = require('../runtimes/programs.js');
 
 const DRIVER = path.join(__dirname, '..', '..', 'target', 'swiftshader', 'vk_swiftshader_icd.json');
 
-/** The program of the package `deno`, which is another package for each platform. */
-function deno() {
-  const libc = process.platform === 'linux' ? '-glibc' : '';
-  try {
-    const folder = path.dirname(require.resolve(`@deno/${process.platform}-${process.arch}${libc}/package.json`));
-    return path.join(folder, process.platform === 'win32' ? 'deno.exe' : 'deno');
-  } catch {
-    return undefined;
-  }
-}
-
 test('F1 to F5 on a GPUDevice of Deno\'s', () => {
-  const program = deno();
-  if (program === undefined) {
+  const deno = programOf('Deno');
+  if (deno === undefined) {
     console.info('Deno is not tested: its package is not installed');
     return;
   }
   const driver = process.env.VK_DRIVER_FILES ?? (existsSync(DRIVER) ? DRIVER : undefined);
-  const env = { ...process.env, DENO_NO_UPDATE_CHECK: '1', ...(driver && { VK_DRIVER_FILES: driver }) };
-  const args = ['run', '--allow-all', '--unstable-webgpu', '--no-lock', '--no-config', path.join(__dirname, 'deno', 'program.mjs')];
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', timeout: 50_000, env });
+  const env = { ...environment, ...(driver && { VK_DRIVER_FILES: driver }) };
+  const args = [...deno.args, '--unstable-webgpu', path.join(__dirname, 'deno', 'program.mjs')];
+  const { status, stdout, stderr } = spawnSync(deno.program, args, { encoding: 'utf8', timeout: 50_000, env });
   expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
   const { why, accelerated, ...found } = JSON.parse(stdout.trim().split('\n').at(-1));
   if (why !== undefined) {

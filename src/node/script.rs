@@ -1,7 +1,8 @@
 //! Values of JavaScript, as this module uses them: thin, checked functions over `napi::sys`.
 //!
-//! Nothing here trusts a value's type: Node-API itself refuses a value of another kind, and that becomes an error, never
-//! undefined behaviour. `lib/` has converted everything, so such an error is one of ours and says so.
+//! Nothing here trusts a value's type: a value of another kind becomes an error, never undefined behaviour. Node-API refuses it, says its
+//! text; but that of Deno reads `undefined` as the number 0, so the type is looked at first. `lib/` has converted everything: such an error
+//! is one of ours and says so.
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Kind, Result};
@@ -29,8 +30,10 @@ pub struct Value<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     Undefined,
+    Boolean,
     Number,
     BigInt,
+    String,
     Object,
     Other,
 }
@@ -173,31 +176,45 @@ impl<'s> Scope<'s> {
         use sys::ValueType;
         Ok(match ask!(napi_typeof(self.env, value.raw) -> 0)? {
             ValueType::napi_undefined => Type::Undefined,
+            ValueType::napi_boolean => Type::Boolean,
             ValueType::napi_number => Type::Number,
             ValueType::napi_bigint => Type::BigInt,
+            ValueType::napi_string => Type::String,
             ValueType::napi_object => Type::Object,
             _ => Type::Other,
         })
     }
 
+    fn require(self, value: Value<'s>, wanted: Type) -> Result<()> {
+        match self.type_of(value)? {
+            found if found == wanted => Ok(()),
+            found => Err(internal(format!("found a value of type {found:?}, allowed {wanted:?}"))),
+        }
+    }
+
     pub fn as_number(self, value: Value<'s>) -> Result<f64> {
+        self.require(value, Type::Number)?;
         ask!(napi_get_value_double(self.env, value.raw) -> 0.0)
     }
 
     pub fn as_unsigned(self, value: Value<'s>) -> Result<u32> {
+        self.require(value, Type::Number)?;
         ask!(napi_get_value_uint32(self.env, value.raw) -> 0)
     }
 
     pub fn as_signed(self, value: Value<'s>) -> Result<i32> {
+        self.require(value, Type::Number)?;
         ask!(napi_get_value_int32(self.env, value.raw) -> 0)
     }
 
     pub fn as_boolean(self, value: Value<'s>) -> Result<bool> {
+        self.require(value, Type::Boolean)?;
         ask!(napi_get_value_bool(self.env, value.raw) -> false)
     }
 
     /// A bigint, clamped to what an `i128` holds.
     pub fn as_integer(self, value: Value<'s>) -> Result<i128> {
+        self.require(value, Type::BigInt)?;
         let mut sign: c_int = 0;
         let mut count = 2;
         let mut words = [0u64; 2];
@@ -215,6 +232,7 @@ impl<'s> Scope<'s> {
     pub fn as_string(self, value: Value<'s>) -> Result<String> {
         const SHORT: usize = 64;
         let mut short = [0u8; SHORT];
+        self.require(value, Type::String)?;
         let length = self.copy_string(value, &mut short)?;
         // One byte is the terminating zero, and a character that would not fit whole is left out.
         if length + 4 < SHORT {
@@ -235,6 +253,9 @@ impl<'s> Scope<'s> {
     }
 
     pub fn length(self, array: Value<'s>) -> Result<u32> {
+        if !ask!(napi_is_array(self.env, array.raw) -> false)? {
+            return Err(internal(format!("found a value of type {:?}, allowed an array", self.type_of(array)?)));
+        }
         ask!(napi_get_array_length(self.env, array.raw) -> 0)
     }
 

@@ -14,7 +14,11 @@ pub fn read(scope: Scope<'_>, values: &[Script<'_>], row: &Operator) -> Result<S
 }
 
 fn value(scope: Scope<'_>, value: Script<'_>, kind: Kind) -> Result<Value> {
-    let read = match kind {
+    let found = scope.type_of(value)?;
+    if found == Type::Undefined {
+        return Ok(Value::Absent);
+    }
+    match kind {
         Kind::Operand => scope.as_unsigned(value).map(|id| Value::Operand(OperandId(id))),
         Kind::Unsigned | Kind::UnsignedModulo => scope.as_unsigned(value).map(Value::Unsigned),
         Kind::Signed => scope.as_signed(value).map(Value::Signed),
@@ -23,7 +27,7 @@ fn value(scope: Scope<'_>, value: Script<'_>, kind: Kind) -> Result<Value> {
         Kind::Double => scope.as_number(value).map(Value::Double),
         Kind::Number => number(scope, value).map(Value::Number),
         Kind::UnsignedList | Kind::UnsignedModuloList => scope.elements(value, Scope::as_unsigned).map(Value::UnsignedList),
-        Kind::UnsignedOrList => match scope.type_of(value)? {
+        Kind::UnsignedOrList => match found {
             Type::Number => scope.as_unsigned(value).map(Value::Unsigned),
             _ => scope.elements(value, Scope::as_unsigned).map(Value::UnsignedList),
         },
@@ -33,12 +37,7 @@ fn value(scope: Scope<'_>, value: Script<'_>, kind: Kind) -> Result<Value> {
             scope.elements(value, |scope, number| scope.as_number(number).map(|number| number as f32)).map(Value::FloatList)
         }
         Kind::EnumerationList(_) => scope.elements(value, Scope::as_unsigned).map(Value::EnumerationList),
-    };
-    // Looking whether it is there comes second: mostly it is.
-    read.or_else(|error| match scope.type_of(value)? {
-        Type::Undefined => Ok(Value::Absent),
-        _ => Err(error),
-    })
+    }
 }
 
 /// `MLNumber`

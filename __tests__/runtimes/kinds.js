@@ -1,0 +1,48 @@
+'use strict';
+
+// The native functions refuse values of other kinds, whatever the runtime's Node-API makes of them: that of Deno reads `undefined` as the
+// number 0.
+
+const { ml } = require('../..');
+const { toContext } = require('../../lib/context.js');
+const native = require('../../lib/native.js');
+
+const refused = expect.objectContaining({ code: 'OperationError', message: expect.stringMatching(/\binternal error: /) });
+
+/** What is none of each kind. */
+const NUMBERS = [null, true, '1', {}, [1], 1n, Symbol('s')];
+const LISTS = [null, true, '1', { length: 1 }, [undefined], [null], [true], ['1'], [[1]], [1n]];
+const OTHERS = {
+  boolean: [null, 0, 'true', {}, []],
+  number: [null, true, '1', {}, [1]],
+  operands: [...LISTS, 1],
+  unsignedList: [...LISTS, 1],
+  floatList: [...LISTS, 1],
+  enumerationList: [...LISTS, 1],
+  unsignedOrList: LISTS,
+};
+
+/** These take nothing, or have been called. */
+const WITHOUT = ['initialize', 'operators', 'dataTypes', 'leaveDevices', 'settleRest', 'settleSoon'];
+
+describe('functions without their arguments', () => {
+  const names = Object.keys(native).filter((name) => typeof native[name] === 'function' && !WITHOUT.includes(name));
+  test.each(names)('%s', (name) => expect(() => native[name]()).toThrow(refused));
+});
+
+describe('members of another kind', () => {
+  let builder;
+  beforeAll(async () => {
+    builder = native.createBuilder(toContext(await ml.createContext({ accelerated: false })).handle, {});
+  });
+  const rows = native.operators().map(({ name, arguments: given, options }, number) => ({ name, number, members: [...given, ...options] }));
+  test.each(rows)('$name', ({ number, members }) => {
+    members.forEach(({ kind }, position) => {
+      // What is before it is left out.
+      for (const other of OTHERS[kind.type] ?? NUMBERS) {
+        const values = [...new Array(position).fill(undefined), other];
+        expect(() => native.apply(builder, number, '', ...values)).toThrow(refused);
+      }
+    });
+  });
+});
