@@ -82,6 +82,7 @@ export function destroyContext(context: Handle): void;
 export function leaveDevices(): void;
 /** The context cannot be reached any more. */
 export function forgetContext(context: Handle): void;
+export function awaitContext(request: Request, context: Handle): void;
 
 /** Fails where createTensor() would. */
 export function checkTensor(context: Handle, dataType: DataType, shape: readonly number[], method: string, label: string): void;
@@ -210,6 +211,7 @@ export interface Timeline {
   memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
   destroyContext(context: Handle): void;
   forgetContext(context: Handle): void;
+  awaitContext(request: Request, context: Handle): void;
 }
 
 /** Of a sequence those of its tensors, and undefined for an optional value without content. */

@@ -148,6 +148,11 @@ class Order {
     this.#add(work, { operator: 'submit', reads: [...all('reads'), ...buffers.map(recorded)], writes: all('writes'), graphs: all('graphs') });
   }
 
+  /** Settles once everything asked for before has been looked at. What was destroyed is gone then. */
+  awaitContext(request, context) {
+    this.timeline.awaitContext(request, context);
+  }
+
   memoryUsage(context) {
     return this.timeline.memoryUsage(context);
   }

@@ -4,6 +4,7 @@
 
 const native = require('../native.js');
 const { exception, invalidState, named, typeError } = require('../errors.js');
+const { ask } = require('../settle.js');
 const { construct, expose, illegalUnless } = require('../interface.js');
 const { quote, show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
@@ -140,6 +141,15 @@ function close(state) {
     native.closeOnnx(state.handle);
     state.handle = undefined;
   }
+}
+
+/**
+ * Ends when the memory of a model that was destroyed has gone back.
+ * @param {object} state of the model
+ */
+async function released({ plans, contextState: { handle, order } }) {
+  await plans.ended();
+  await ask((request) => order.awaitContext(request, handle));
 }
 
 /**
@@ -345,4 +355,4 @@ function modelState(value) {
   return stateOf(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
 }
 
-module.exports = { OnnxModel, createModel, modelState, runArrays, runTensors, standFor };
+module.exports = { OnnxModel, createModel, modelState, released, runArrays, runTensors, standFor };

@@ -127,6 +127,11 @@ class Plans {
     return this.#makingAhead;
   }
 
+  /** Ends when no plan is being made that nobody asked for. */
+  async ended() {
+    await this.#makingAhead;
+  }
+
   /** The shapes for the next one, if it may be made now. */
   #nextAhead() {
     const isIdle = this.#making.size === 0 && !(this.#model.running > 0) && !this.#model.contextState.lost;

@@ -3,7 +3,7 @@
 // A session: what onnxruntime-common's InferenceSession calls.
 
 const { elementCount } = require('../onnx/arrays.js');
-const { runArrays, runTensors } = require('../onnx/model.js');
+const { released, runArrays, runTensors } = require('../onnx/model.js');
 const { Kept, keptOf } = require('../onnx/kept.js');
 const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
@@ -211,6 +211,7 @@ class SessionHandler {
     this.#model = undefined;
     model.object.destroy();
     this.#profile?.end();
+    await released(model);
   }
 
   startProfiling() {

@@ -14,6 +14,7 @@
 // * `exportable`, `importable`: `createTensor({exportableToGPU})` with exportToGPU(), and `createTensor({importableToWebGPU})` with
 //   importExternalBuffer(), of the MLTensor explainer. WebNN's work that depends on the tensor waits (order.js).
 
+const { setImmediate } = require('node:timers/promises');
 const { exception, invalidState, named, typeError } = require('../errors.js');
 const { ask, begin, settle } = require('../settle.js');
 const { COPY_DST, COPY_SRC, STORAGE, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
@@ -224,7 +225,7 @@ function lossOf(device) {
 async function requireDevice(operator, label, device) {
   const loss = lossOf(device);
   // One that was lost before says so now.
-  await undefined;
+  await setImmediate();
   if (loss.hasHappened) throw invalidState(operator, label, LOST);
 }
 

@@ -19,6 +19,7 @@ const { bytesOf } = require('../buffers.js');
 const { bufferFor } = require('../descriptor.js');
 const { named } = require('../errors.js');
 const { ask, events, settle } = require('../settle.js');
+const { show } = require('../show.js');
 const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
 const { Part, Pipelines, createExecutable } = require('./executable.js');
@@ -460,6 +461,11 @@ class DeviceTimeline {
     flush();
   }
 
+  /** What is destroyed is gone at once here. */
+  awaitContext(request) {
+    settle(request, undefined);
+  }
+
   memoryUsage(context) {
     return native.memoryUsage(context);
   }
@@ -542,6 +548,11 @@ async function openDevice(device, waiting = undefined) {
   if (missing.length > 0) {
     throw { code: 'TypeError', message: `createContext: gpuDevice: found an object without ${missing.join(', ')}, allowed a GPUDevice` };
   }
+  const limits = LIMITS.map((name) => {
+    const limit = device.limits[name];
+    if (typeof limit === 'number' && limit >= 1) return limit;
+    throw { code: 'TypeError', message: `createContext: gpuDevice: limits: ${name}: found ${show(limit)}, allowed a number from 1` };
+  });
   const { half, subgroups } = await usableFeatures(device);
   /** @type {{message: string} | undefined} */
   let lost;
@@ -552,7 +563,7 @@ async function openDevice(device, waiting = undefined) {
   if (lost !== undefined) {
     throw { code: 'InvalidStateError', message: `createContext: gpuDevice: found a GPUDevice that was lost (${lost.message}), allowed one that still exists` };
   }
-  const handle = native.createDeviceContext(events, half, subgroups, LIMITS.map((name) => device.limits[name]));
+  const handle = native.createDeviceContext(events, half, subgroups, limits);
   return { timeline: new DeviceTimeline(device, handle, waiting), handle, accelerated: !isSoftware(device) };
 }
 

@@ -40,7 +40,7 @@ fn bound(call: &Call<'_>, first: usize, mut copies: Option<&mut Copies>) -> Resu
         let placement = placements.next().copied().flatten();
         match &mut copies {
             Some(copies) => {
-                let place = placement.and_then(|placement| Some((outputs[placement.output].as_ref()?, placement)));
+                let place = placement.and_then(|placement| Some((outputs.get(placement.output)?.as_ref()?, placement)));
                 copies.of(scope, view, place)
             }
             None => bytes::host_memory(scope, view),

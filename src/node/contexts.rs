@@ -12,7 +12,7 @@ use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, FpMath, Limits};
-use crate::memory::{Charge, Held, THREAD, Total, Usage, Use, keep_freed};
+use crate::memory::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use, keep_freed};
 use crate::thread;
 use crate::timeline::{Done, Task, Timeline};
 use std::cell::RefCell;
@@ -314,6 +314,19 @@ pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         scope.set(result, name, scope.number(bytes as f64)?)?;
     }
     Ok(Some(result))
+}
+
+/// `awaitContext(request, context)`: settles once everything asked of it before has been looked at. What was destroyed is gone then.
+pub fn wait<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    environment.with_context(call.handle(1)?, |context| {
+        let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
+        // One that has ended holds nothing any more.
+        let done = Done::new(move |_: Result<UsageNumbers>| done.report(Ok(())));
+        context.send(Task::Usage { done })?;
+        Ok(None)
+    })
 }
 
 /// `opSupportLimits(context)`

@@ -93,6 +93,9 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let &[binding, buffer, bindings, workgroups, shared] = limits.as_slice() else {
         return Err(internal(format!("{} limits of a device", limits.len())));
     };
+    if let Some(limit) = limits.iter().find(|limit| limit.is_nan() || **limit < 1.0) {
+        return Err(internal(format!("a limit of {limit} of a device")));
+    }
     // `as` saturates.
     let target = Target {
         features: Features { half, subgroups, standard: true, matrices: None },

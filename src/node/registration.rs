@@ -33,6 +33,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "forgetContext" => contexts::forget;
     "opSupportLimits" => contexts::op_support_limits;
     "memoryUsage" => contexts::memory_usage;
+    "awaitContext" => contexts::wait;
     "checkTensor" => tensors::check_descriptor;
     "createTensor" => tensors::create;
     "createConstantTensor" => tensors::create_constant;
