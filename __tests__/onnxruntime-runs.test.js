@@ -8,6 +8,8 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { Worker } = require('node:worker_threads');
+const { ml } = require('..');
+const { toContext } = require('../lib/context.js');
 const { InferenceSession, Tensor } = require('../lib/onnxruntime.js');
 const { identity, single, sums, tensor, value, writeModel } = require('./onnxruntime/models.js');
 const { MODELS } = require('./onnxruntime/scalars.js');
@@ -163,6 +165,31 @@ describe('runs', () => {
     await expect(failed).rejects.toThrow();
     await session.release();
     await expect(session.release()).rejects.toThrow('Session already disposed.');
+  });
+
+  test('release() waits until the context has let go of what the session had, and of plans that are made ahead', async () => {
+    const context = await ml.createContext({ accelerated: false });
+    const { order, handle } = toContext(context);
+    for (const lengths of [[1], [1, 3, 9, 20]]) {
+      const session = await InferenceSession.create(sums, { executionProviders: [{ name: 'webnn', context }] });
+      for (const n of lengths) await session.run({ a: floats(new Array(3 * n).fill(1), [n, 3]), b: floats(new Array(3 * n).fill(2), [n, 3]) });
+      const asked = [];
+      const { awaitContext, destroyGraph } = order;
+      order.destroyGraph = (...args) => (asked.push('destroyGraph'), destroyGraph.apply(order, args));
+      order.awaitContext = (...args) => (asked.push('awaitContext'), awaitContext.apply(order, args));
+      await session.release();
+      Object.assign(order, { awaitContext, destroyGraph });
+      // The last one, so that nothing is destroyed behind it.
+      expect(asked.length).toBeGreaterThan(lengths.length);
+      expect(asked.indexOf('awaitContext')).toBe(asked.length - 1);
+      expect(order.memoryUsage(handle).graphs).toBe(0);
+    }
+    context.destroy();
+    // A context that is gone keeps nobody waiting.
+    const other = await ml.createContext({ accelerated: false });
+    const session = await InferenceSession.create(sums, { executionProviders: [{ name: 'webnn', context: other }] });
+    other.destroy();
+    await session.release();
   });
 
   test('inputs may be disposed of meanwhile', async () => {

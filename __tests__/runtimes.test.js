@@ -3,7 +3,7 @@
 // The API in other runtimes with Node-API: its suites, some conformance vectors of each operator, and what their Node-API makes of values
 // of other kinds. In processes of theirs (runtimes/program.cjs), since jest runs in Node.js alone.
 
-const { spawn } = require('node:child_process');
+const { spawn, spawnSync } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { text } = require('node:stream/consumers');
@@ -40,6 +40,18 @@ async function outcomes({ program, args }, exceptions) {
   const found = stdout.split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
   return { code, stderr, found: new Map(found.map(({ file, ...rest }) => [file, rest])) };
 }
+
+test('Deno without --allow-ffi: the message names the flag', () => {
+  const deno = programOf('Deno');
+  if (deno === undefined) return;
+  const permissions = ['--allow-read', '--allow-env', '--allow-sys', '--no-prompt'];
+  const said = (flags) => {
+    const args = ['run', ...flags, '--no-lock', '--no-config', path.join(__dirname, 'runtimes', 'load.cjs')];
+    return spawnSync(deno.program, args, { encoding: 'utf8', env: environment }).stdout;
+  };
+  expect(said(permissions)).toMatch(/^webnn-node: the native addon could not be loaded from .*: Deno may not load addons: run it with --allow-ffi/);
+  expect(said([...permissions, '--allow-ffi'])).toBe('loaded\n');
+});
 
 describe.each(Object.keys(EXCEPTIONS))('%s', (runtime) => {
   const program = programOf(runtime);

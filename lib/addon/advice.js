@@ -17,13 +17,14 @@ function describe({ system, architecture, libc }) {
 }
 
 /** What to do where Node found a file and did not load it, by the reason that Node gives. */
-function afterFailure({ code, message = '' }) {
+function afterFailure({ code, name, message = '' }) {
   if (code === 'ERR_DLOPEN_DISABLED') {
     return 'native addons are switched off: run Node without --no-addons, and with --allow-addons where there is --permission';
   }
   if (code === 'ERR_ACCESS_DENIED') {
     return 'Node may not read it: run Node with --allow-fs-read for the folder of webnn-node, and with --allow-addons';
   }
+  if (name === 'NotCapable') return 'Deno may not load addons: run it with --allow-ffi, beside --allow-read, --allow-env and --allow-sys';
   const glibc = /version `(GLIBC_[\d.]+)' not found/.exec(message);
   if (glibc) return `it needs ${glibc[1]} or later, which this system's glibc is not; packages of webnn-node need GLIBC_2.28`;
   return 'it is there, but the system cannot load it; the cause says why';

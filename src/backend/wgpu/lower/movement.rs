@@ -84,7 +84,7 @@ pub fn triangular(lowering: &mut Lowering<'_>, op: &Triangular, operands: &Opera
 /// So many inputs are joined by one kernel at most: all must be bound, the output, and the table of places.
 fn concat_at_once(lowering: &Lowering<'_>, operands: &Operands) -> usize {
     let divided = operands.tensors().any(|tensor| lowering.bindings(tensor) > 1);
-    if divided { 1 } else { lowering.target.most_bindings().min(16) - 2 }
+    if divided { 1 } else { lowering.target.most_bindings().min(16).saturating_sub(2).max(1) }
 }
 
 /// Rows that are appended to those of an input, as to a cache of keys and values: these are copied by a dispatch of their own, which is
