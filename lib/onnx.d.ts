@@ -34,9 +34,13 @@ export interface OnnxOutputSignature {
   sequence?: true;
 }
 
+/** Float16Array, if TypeScript's library has it. */
+type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;
+
 /** The array for a data type: Float32Array for float32, BigInt64Array for int64, and so on; Uint16Array for float16 if there is no Float16Array. */
 export type OnnxArray =
   | Float32Array
+  | Float16
   | Uint16Array
   | Int32Array
   | Uint32Array
@@ -212,7 +216,7 @@ export class OnnxModel {
  */
 export function loadOnnx(
   context: MLContext,
-  source: string | URL | ArrayBuffer | ArrayBufferView,
+  source: string | URL | ArrayBufferLike | ArrayBufferView,
   options?: OnnxLoadOptions,
 ): Promise<OnnxModel>;
 
@@ -242,4 +246,4 @@ export interface OnnxSummary {
 }
 
 /** Describes a model, without a context and without loading its weights. */
-export function inspectOnnx(source: string | URL | ArrayBuffer | ArrayBufferView): Promise<OnnxSummary>;
+export function inspectOnnx(source: string | URL | ArrayBufferLike | ArrayBufferView): Promise<OnnxSummary>;

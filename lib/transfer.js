@@ -25,7 +25,8 @@ const constructors = new Map(
 const ALL_OR_NOTHING = 'isMarkedAsUntransferable' in workers;
 
 /** Deno detaches what is before the one that it refuses. */
-const isRefused = process.versions.deno !== undefined && ALL_OR_NOTHING ? workers.isMarkedAsUntransferable : () => false;
+const { isMarkedAsUntransferable } = /** @type {any} */ (workers);
+const isRefused = process.versions.deno !== undefined && ALL_OR_NOTHING ? isMarkedAsUntransferable : () => false;
 
 const WASM_PAGE = 65536;
 
