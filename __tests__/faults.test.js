@@ -54,7 +54,7 @@ describeFaults('failures on purpose', () => {
   describe.each([
     ['error', 'failed on purpose'],
     ['panic', 'panicked on purpose'],
-    ['scratch', 'memory cannot be had'],
+    ['scratch', 'cannot allocate'],
   ])('E2, E3, E7: by %s', (kind, said) => {
     test.each([0, 1, 2])('in step %i', async (spared) => {
       planFault('step', kind, spared);
@@ -108,7 +108,7 @@ describeFaults('failures on purpose', () => {
   test('E5: a graph without memory says so for good', async () => {
     planFault('step', 'memory', 0);
     dispatch(a, b, 'first');
-    expect((await failure(context.readTensor(b))).message).toContain('memory cannot be had');
+    expect((await failure(context.readTensor(b))).message).toContain('cannot allocate');
     dispatch(a, c, 'second');
     expect((await failure(context.readTensor(c))).message).toContain('dispatch [second]: the graph can never run again');
     const error = await failure(context.compute(graph, { x: floats(1, 2) }, { y: floats(0, 0) }, { label: 'third' }));

@@ -117,11 +117,11 @@ onLinux('what does not fit into memory is refused, and what comes after works', 
   const { stdout, ...ended } = await start('sh', ['-c', `ulimit -v ${kibibytes} && exec "$0" "$@"`, process.execPath, file]);
   expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
   expect(JSON.parse(stdout)).toEqual({
-    createTensor: expect.stringMatching(/^UnknownError: createTensor \[tensor \d+\]: 1073741824 bytes of memory cannot be had$/),
+    createTensor: expect.stringMatching(/^UnknownError: createTensor \[tensor \d+\]: cannot allocate 1073741824 bytes$/),
     afterTensors: 3,
-    dispatch: expect.stringMatching(/^OperationError: readTensor: .*dispatch \[too much\]: \d+ bytes of memory cannot be had$/),
+    dispatch: expect.stringMatching(/^OperationError: readTensor: .*dispatch \[too much\]: cannot allocate \d+ bytes$/),
     afterDispatch: 3,
-    readTensor: 'UnknownError: readTensor [to read]: 1073741824 bytes of memory cannot be had',
+    readTensor: 'UnknownError: readTensor [to read]: cannot allocate 1073741824 bytes',
     afterRead: 3,
   });
 });

@@ -330,7 +330,7 @@ function allocate(operator, label, byteLength) {
   try {
     return new ArrayBuffer(byteLength);
   } catch {
-    throw exception('UnknownError', `${named(operator, label)}: ${byteLength} bytes of memory cannot be had`);
+    throw exception('UnknownError', `${named(operator, label)}: cannot allocate ${byteLength} bytes`);
   }
 }
 

@@ -199,7 +199,7 @@ impl std::fmt::Debug for Bytes {
 }
 
 fn cannot_be_had(length: usize) -> Error {
-    Error::new(Kind::Unknown, format!("{length} bytes of memory cannot be had"))
+    Error::new(Kind::Unknown, format!("cannot allocate {length} bytes"))
 }
 
 /// Whether the machine has so much memory left. Small requests are not looked at: the allocator decides.

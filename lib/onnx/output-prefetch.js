@@ -153,7 +153,7 @@ function allocate(graph, byteLength, label) {
   try {
     return memory(graph.context.leavesCore, byteLength);
   } catch {
-    throw exception('UnknownError', `${named('run', label)}: ${byteLength} bytes of memory cannot be had`);
+    throw exception('UnknownError', `${named('run', label)}: cannot allocate ${byteLength} bytes`);
   }
 }
 

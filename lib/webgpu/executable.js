@@ -317,7 +317,7 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
   if (byteLength <= maxBufferSize) return;
   throw {
     code: 'UnknownError',
-    message: `${byteLength} bytes of the device's memory cannot be had: found maxBufferSize ${maxBufferSize}; ask requestDevice() for more, as by requiredLimits() of webnn-node/webgpu`,
+    message: `cannot allocate ${byteLength} bytes on the device: found maxBufferSize ${maxBufferSize}; pass requiredLimits() of webnn-node/webgpu to requestDevice() for more`,
   };
 }
 

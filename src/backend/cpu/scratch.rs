@@ -46,7 +46,7 @@ fn require<T>(length: usize) {
 }
 
 fn refuse<T>(length: usize) -> ! {
-    panic!("{length} times {} bytes of memory cannot be had", size_of::<T>())
+    panic!("cannot allocate {length} times {} bytes", size_of::<T>())
 }
 
 #[cfg(test)]

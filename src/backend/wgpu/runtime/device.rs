@@ -227,7 +227,7 @@ impl Device {
         let size = (length.max(1) as u64).next_multiple_of(4);
         if size > self.target.max_buffer_size as u64 || (self.is_software && !crate::memory::is_at_hand(length)) {
             let most = self.target.max_buffer_size;
-            let message = format!("{length} bytes of the device's memory cannot be had (its buffers have at most {most} bytes)");
+            let message = format!("cannot allocate {length} bytes on the device (its buffers have at most {most} bytes)");
             return Err(Error::new(Kind::Unknown, message));
         }
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
