@@ -1,8 +1,9 @@
-// Other systems and CPUs, where this machine can run their programs: musl with Debian's loader and the Node.js of PyPI's wheels, 64-bit ARM
-// and older x86-64 CPUs under QEMU.
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+// Other systems and CPUs, where this machine can run their programs: musl with Debian's loader and the Node.js of PyPI's wheels, an old
+// glibc, 64-bit ARM and older x86-64 CPUs under QEMU, Windows under Wine.
+import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
+import { debianRoot } from './debian.mjs';
 import { runTrial } from './runtimes.mjs';
 import { LeftOut, Project, fail, nodeOfVersion, succeed } from './surroundings.mjs';
 
@@ -35,16 +36,10 @@ async function nodeForMusl(architecture) {
   return program;
 }
 
+/** Started by its loader: it is not where the program looks for it. Debian 13's is of the version that Alpine's Node.js wants. */
 async function onMusl(architecture, emulator) {
-  const loader = `/lib/ld-musl-${wheel[architecture]}.so.1`;
-  const program = await nodeForMusl(architecture);
-  if (emulator.length > 0) {
-    const root = path.join(path.dirname(inRepository('target', 'install-trials', 'x')), `musl-${architecture}`);
-    if (!existsSync(path.join(root, loader))) throw new LeftOut(`musl's loader for ${architecture} was not found: ${path.join(root, loader)}`);
-    return [...emulator, '-L', root, program];
-  }
-  if (!existsSync(loader)) throw new LeftOut(`${loader} was not found (Debian: musl)`);
-  return [program];
+  const root = await debianRoot('trixie', architecture, ['musl']);
+  return [...emulator, path.join(root, 'usr', 'lib', `${wheel[architecture]}-linux-musl`, 'libc.so'), await nodeForMusl(architecture)];
 }
 
 /** What starts Node.js of a platform on this machine. */
@@ -66,14 +61,15 @@ async function installFor(platform, { registry, version }) {
   const [os, cpu, libc] = platform.split('-');
   if (!registry.has(`@webnn-node/${platform}`)) throw new LeftOut(`dist/ has no package of it (npm run package -- ${platform})`);
   const project = new Project(registry);
-  await project.npm('install', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, `--libc=${libc === 'gnu' ? 'glibc' : 'musl'}`, `webnn-node@${version}`);
+  const libcs = libc ? [`--libc=${libc === 'gnu' ? 'glibc' : 'musl'}`] : [];
+  await project.npm('install', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, ...libcs, `webnn-node@${version}`);
   return project;
 }
 
 const platformTrials = (setting) => others(setting.own).map((platform) => [`on ${platform}`, async () => {
-  const [command, ...args] = await starter(platform);
   const project = await installFor(platform, setting);
   try {
+    const [command, ...args] = await starter(platform);
     const options = { cwd: project.folder };
     const printed = await runTrial(command, [...args, 'trial.cjs'], options);
     if (JSON.parse(printed).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
@@ -99,12 +95,43 @@ const modelTrials = (setting) => Object.entries(models).flatMap(([architecture, 
   async () => {
     await need(qemu[architecture], 'qemu-user-static');
     const native = architecture === process.arch;
-    const program = native ? [await nodeOfVersion('24')] : (await starter(`linux-${architecture}-gnu`)).slice(1);
     const project = native ? setting.project : await installFor(`linux-${architecture}-gnu`, setting);
+    const program = native ? [await nodeOfVersion('24')] : (await starter(`linux-${architecture}-gnu`)).slice(1);
     const printed = await runTrial(qemu[architecture], ['-cpu', model, ...program, 'trial.cjs'], { cwd: project.folder });
     if (JSON.parse(printed).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
+    const digits = path.join('node_modules', 'webnn-node', 'examples', 'digits');
+    cpSync(inRepository('examples', 'digits'), path.join(project.folder, digits), { recursive: true });
+    const said = setting.quick ? '' : await succeed(qemu[architecture], ['-cpu', model, ...program, path.join(digits, 'index.js')], { cwd: project.folder });
+    if (!setting.quick && !said.includes('357 of 360')) throw new Error(`the digits: ${said}`);
     if (project !== setting.project) project.remove();
   },
 ]));
 
-export const systemTrials = (setting) => (process.platform === 'linux' ? [...platformTrials(setting), ...modelTrials(setting)] : []);
+/** Debian 11 has glibc 2.31, and the oldest Node.js that is supported runs there. */
+const oldTrials = (setting) => (process.arch !== 'x64' || setting.quick ? [] : [['on glibc 2.31, of Debian 11', async () => {
+  const root = await debianRoot('bullseye', 'x64', ['libc6', 'libstdc++6', 'libgcc-s1', 'libatomic1']);
+  const libraries = ['lib', 'usr/lib'].map((folder) => path.join(root, folder, 'x86_64-linux-gnu'));
+  const start = ['--library-path', libraries.join(':'), await nodeOfVersion('20')];
+  const loader = path.join(libraries[0], 'ld-2.31.so');
+  const options = { cwd: setting.project.folder };
+  const printed = await runTrial(loader, [...start, 'trial.cjs'], options);
+  if (printed !== setting.expected) throw new Error(`it computes ${printed}`);
+  for (const file of ['alive.cjs', 'worker.cjs']) await succeed(loader, [...start, file], options);
+}]]);
+
+/** Wine says that it is an older Windows than Node.js wants. */
+const windowsTrials = (setting) => (setting.quick ? [] : [['on win32-x64, under Wine', async () => {
+  const wine = ['/usr/lib/wine/wine64', '/usr/bin/wine64'].find((file) => existsSync(file));
+  if (wine === undefined) throw new LeftOut('wine64 was not found (Debian: wine64)');
+  const project = await installFor('win32-x64', setting);
+  try {
+    const program = await nodeOfVersion('20', 'win', 'x64');
+    const env = { WINEPREFIX: inRepository('target', 'install-trials', 'wine'), WINEDEBUG: '-all', NODE_SKIP_PLATFORM_CHECK: '1' };
+    await runTrial(wine, [program, 'trial.cjs'], { cwd: project.folder, env });
+  } finally {
+    project.remove();
+  }
+}]]);
+
+export const systemTrials = (setting) =>
+  process.platform === 'linux' ? [...platformTrials(setting), ...oldTrials(setting), ...windowsTrials(setting), ...modelTrials(setting)] : [];

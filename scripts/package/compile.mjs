@@ -4,7 +4,7 @@ import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { must } from './command.mjs';
 import { addonFile, libraryFile, targets } from './targets.mjs';
-import { withTools } from './tools.mjs';
+import { withLibnode, withTools } from './tools.mjs';
 
 const profile = 'published';
 /** Apart from the builds of a clone: cargo compiles everything anew when flags change. */
@@ -20,7 +20,8 @@ export async function compileAddon(name) {
   const flags = target.env ? { [variable]: target.env.RUSTFLAGS } : {};
   // Apple's symbols are made into a folder of their own by cargo, and MSVC's into a file.
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
-  const env = { ...withTools(), ...flags, ...apple, CARGO_TARGET_DIR: folder };
+  const imports = triple === 'x86_64-pc-windows-gnu' ? await withLibnode() : {};
+  const env = { ...withTools(), ...imports, ...flags, ...apple, CARGO_TARGET_DIR: folder };
   await must('cargo', [...command, '--profile', profile, '--locked', '--lib'], { env, limitSeconds: 7200, show: true });
   return separate(name, path.join(folder, triple, profile, libraryFile(target)));
 }

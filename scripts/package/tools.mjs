@@ -1,6 +1,6 @@
 // What compiles for other platforms: rustup's standard libraries, and zig, whose C compiler links for each of them with nothing else
 // installed. It and cargo-zigbuild come from PyPI into a folder of their own unless they are there.
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { must, succeeds } from './command.mjs';
@@ -8,6 +8,7 @@ import { targets } from './targets.mjs';
 
 const packages = ['cargo-zigbuild==0.24.1', 'ziglang==0.17.1'];
 const folder = inRepository('target', 'package', 'python');
+const libnode = inRepository('target', 'package', 'libnode');
 const programs = path.join(folder, process.platform === 'win32' ? 'Scripts' : 'bin');
 
 /** The environment in which cargo finds zig. */
@@ -17,6 +18,30 @@ export async function prepareTools(name) {
   const { triple, zig } = targets[name];
   await addTarget(triple);
   if (zig !== undefined) await installZig();
+}
+
+/**
+ * With MinGW napi's build scripts want a library to import node.exe's functions from. This one has a name that nobody uses: the feature
+ * `dyn-symbols` finds the functions when the addon is loaded.
+ *
+ * @returns {Promise<Record<string, string>>} the environment in which it is found
+ */
+export async function withLibnode() {
+  mkdirSync(libnode, { recursive: true });
+  const file = (name) => path.join(libnode, name);
+  writeFileSync(file('node.def'), 'LIBRARY node.exe\nEXPORTS\nnapi_get_version\n');
+  writeFileSync(file('libnode.dll'), ''); // They look whether it is there.
+  const [zig, ...first] = await findZig();
+  await must(zig, [...first, 'dlltool', '-m', 'i386:x86-64', '-d', file('node.def'), '-D', 'node.exe', '-l', file('libnode.a')], { env: withTools() });
+  return { LIBNODE_PATH: libnode };
+}
+
+/** The program, or the package of Python's that has it. */
+async function findZig() {
+  for (const [command, ...first] of [['zig'], ['python3', '-m', 'ziglang']]) {
+    if (await succeeds(command, [...first, 'version'], { env: withTools() })) return [command, ...first];
+  }
+  return undefined;
 }
 
 async function addTarget(triple) {
@@ -29,7 +54,7 @@ async function addTarget(triple) {
 
 async function installZig() {
   const env = withTools();
-  if ((await succeeds('cargo-zigbuild', ['--version'], { env })) && (await succeeds('cargo-zigbuild', ['zig', 'version'], { env }))) return;
+  if ((await succeeds('cargo-zigbuild', ['--version'], { env })) && (await findZig())) return;
   if (!existsSync(programs)) await must('python3', ['-m', 'venv', folder]);
   await must(path.join(programs, 'pip'), ['install', '--quiet', '--disable-pip-version-check', ...packages]);
 }
