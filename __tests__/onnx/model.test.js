@@ -355,10 +355,25 @@ describe('run()', () => {
     );
     const run = (shape) => own.run({ x: { data: new Float32Array(0), shape } });
     expect([...(await run([0, 2, 3, 4, 5])).y.data]).toEqual([0]);
-    for (const shape of [[0, 65536, 65536, 65536, 65536], [65536, 65536, 65536, 65536, 0], [0, 4294967295, 4294967295, 1, 1]]) {
+    for (const shape of [[0, 65536, 65536, 1, 1], [0, 65536, 65536, 65536, 65536], [65536, 65536, 65536, 65536, 0], [0, 4294967295, 4294967295, 1, 1]]) {
       await expect(run(shape)).rejects.toThrow(/allowed at most \d+ elements, not counting dimensions of 0/);
     }
     own.destroy();
+    // What is made of nothing is held against the limit of the model.
+    const last = await loadOnnx(
+      context,
+      writeModel({
+        opset: 18,
+        inputs: [{ name: 'x', type: 'float', shape: ['a', 'b', 'c'] }],
+        outputs: [{ name: 'y' }],
+        initializers: [tensor('axes', 'int64', [1], BigInt64Array.of(-1n))],
+        nodes: [{ op: 'ReduceSum', inputs: ['x', 'axes'], outputs: ['y'], attributes: { keepdims: 0 } }],
+      }),
+    );
+    const { y } = await last.run({ x: { data: new Float32Array(0), shape: [2, 3, 0] } });
+    expect([y.shape, [...y.data]]).toEqual([[2, 3], [0, 0, 0, 0, 0, 0]]);
+    await expect(last.run({ x: { data: new Float32Array(0), shape: [32768, 65535, 0] } })).rejects.toThrow(/allowed/);
+    last.destroy();
   });
 
   test('keeps several runs in flight apart', async () => {

@@ -266,6 +266,7 @@ for (const type of ['int16', 'uint16', 'double']) {
 }
 
 Object.assign(rows, narrow, scalars);
+otherwords.add('scalars: beside caches: [0]');
 
 // Tensors: onnxruntime-common's own, as its tests have them.
 const described = (tensor) => [tensor.type, tensor.dims, tensor.size, tensor.location, tensor.data.constructor.name, Array.from(tensor.data, String)];

@@ -68,4 +68,27 @@ for (const [name, model] of Object.entries(MODELS)) {
   }
 }
 
+// Beside caches, where a truth value decides which graph a step has.
+const beside = writeModel({
+  opset: 17,
+  inputs: [value('x', 'float', 1, 1, 's', 4), value('past', 'float', 1, 1, 'p', 4), value('flag', 'bool')],
+  outputs: [value('y', 'float', 1, 1, 's', 4), value('present', 'float', 1, 1, 't', 4)],
+  nodes: [{ op: 'Concat', inputs: ['past', 'x'], outputs: ['present'], attributes: { axis: 2 } }, cast('flag', 'f'), { op: 'Add', inputs: ['x', 'f'], outputs: ['y'] }],
+});
+for (const dims of [[], [1], [4], [1, 1, 1], [0]]) {
+  const count = dims.reduce((product, size) => product * size, 1);
+  rows[`scalars: beside caches: [${dims}]`] = async (ort) => {
+    const session = await ort.InferenceSession.create(beside);
+    const results = [];
+    let past = new ort.Tensor('float32', [], [1, 1, 0, 4]);
+    for (let step = 0; step < 3; step++) {
+      const flag = new ort.Tensor('bool', Uint8Array.from({ length: count }, (_, i) => (i + step) % 2), dims);
+      const { y, present } = await session.run({ x: new ort.Tensor('float32', [1, 2, 3, step], [1, 1, 1, 4]), past, flag });
+      results.push(seen({ y }), present.dims, [...present.data]);
+      past = present;
+    }
+    return results;
+  };
+}
+
 module.exports = { MODELS, rows };

@@ -35,6 +35,19 @@ describe('members of another kind', () => {
   beforeAll(async () => {
     builder = native.createBuilder(toContext(await ml.createContext({ accelerated: false })).handle, {});
   });
+  const calls = {
+    'a string': [[undefined, null, 1, true, {}, ['x'], 1n], (other) => native.input(builder, other, 0, [1])],
+    'a number': [[undefined, ...NUMBERS], (other) => native.input(builder, 'x', other, [1])],
+    'a list': [[undefined, ...LISTS, 1], (other) => native.input(builder, 'x', 0, other)],
+    'a buffer': [[undefined, null, 1, 'x', true, {}, [1], 1n], (other) => native.constantBytes(builder, 0, [1], other)],
+    'a boolean': [[undefined, ...OTHERS.boolean], (other) => native.createWatch(other)],
+    'an MLNumber': [[undefined, ...OTHERS.number], (other) => native.constantNumber(builder, 0, other)],
+  };
+  test.each(Object.keys(calls))('%s', (kind) => {
+    const [others, call] = calls[kind];
+    for (const other of others) expect(() => call(other)).toThrow(refused);
+  });
+
   const rows = native.operators().map(({ name, arguments: given, options }, number) => ({ name, number, members: [...given, ...options] }));
   test.each(rows)('$name', ({ number, members }) => {
     members.forEach(({ kind }, position) => {

@@ -41,7 +41,7 @@ fn step(call: &Call<'_>, program: &Program, first: usize) -> Result<Option<steps
     let numbers = inputs(call, first + 1, |at, scope, value| {
         let is_wanted = known.contains(&at) && scope.type_of(value)? == Type::Object;
         let number = |bytes: crate::memory::Bytes| steps.value(&program.loaded, at, &bytes);
-        if is_wanted { bytes::copy(scope, value).and_then(number).map(Some) } else { Ok(None) }
+        if is_wanted { bytes::copy(scope, value).map(number).map(Some) } else { Ok(None) }
     })?;
     let numbers: Vec<i64> = numbers.into_iter().flatten().collect();
     Ok(steps.call(&program.loaded, &shapes, &numbers))

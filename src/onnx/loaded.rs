@@ -20,8 +20,8 @@ use crate::graph::DataType;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What the sizes of a shape multiply to at most, without those that are 0: so many bytes of any type can be counted.
-const MOST_SIZES: u64 = 1 << 48;
+/// What the sizes of a shape multiply to at most, without those that are 0: as many elements as an operand may have.
+const MOST_SIZES: u64 = i32::MAX as u64;
 
 /// Longer sequences are not taken: each of their tensors is an input of a graph.
 const MOST_ELEMENTS: usize = 1 << 14;

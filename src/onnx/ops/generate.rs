@@ -183,7 +183,9 @@ pub fn cumulative_product(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Va
 /// What reductions compute at import: products and sums of shapes.
 pub fn reduced(node: &Node<'_>, axes: &[i64], keep: bool, emit: &mut Emit<'_>) -> Mapped<Option<Value>> {
     let Some(tensor) = node.input(0)?.constant() else { return Ok(None) };
-    if !emit.folding.affords(&tensor.shape) {
+    // What is made of nothing may be larger than that.
+    let shape = fold::reduced_shape(&tensor.shape, &crate::onnx::node::axes(axes, tensor.shape.len())?, keep);
+    if !emit.folding.affords(&tensor.shape) || !emit.folding.affords(&shape) {
         return Ok(None);
     }
     Ok(fold::reduce(node.operator(), tensor, axes, keep).transpose()?.map(Value::from))

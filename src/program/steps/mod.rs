@@ -173,11 +173,7 @@ impl Steps {
     }
 
     /// The number of an input that [`Steps::known`] names: its element, whether all of the mask are 1, or how much of the caches is filled.
-    ///
-    /// # Errors
-    /// `NotSupportedError` for an element type without whole numbers.
-    pub fn value(&self, loaded: &Loaded, at: usize, bytes: &[u8]) -> Result<i64> {
-        let element = loaded.inputs()[at].element();
+    pub fn value(&self, loaded: &Loaded, at: usize, bytes: &[u8]) -> i64 {
         let data_type = loaded.inputs()[at].data_type;
         let count = bytes.len() * 8 / data_type.bits().max(1);
         let tensor = Tensor { element: data_type.into(), shape: vec![count], bytes: bytes.to_vec().into() };
@@ -185,9 +181,10 @@ impl Steps {
         let kind = self.known.iter().find(|known| known.at == at).map(|known| known.kind);
         let are_alike = || numbers.windows(2).all(|pair| pair[0] == pair[1]);
         match kind {
-            Some(KnownKind::Mask) => Ok(numbers.iter().all(|&number| number == 1).into()),
-            Some(KnownKind::Filled(_)) if !are_alike() => Ok(NOT_ALIKE),
-            _ => numbers.first().copied().ok_or_else(|| Error::new(Kind::NotSupported, format!("a value of {element}"))),
+            Some(KnownKind::Mask) => numbers.iter().all(|&number| number == 1).into(),
+            Some(KnownKind::Filled(_)) if !are_alike() => NOT_ALIKE,
+            // Of nothing, or of several, it is no step.
+            _ => numbers.first().copied().unwrap_or(NOT_ALIKE),
         }
     }
 
@@ -226,6 +223,11 @@ impl Steps {
     /// The step for inputs of these shapes, with the values of those that [`Steps::known`] names; nothing where it cannot be one.
     pub fn call(&self, loaded: &Loaded, shapes: &[Vec<u32>], known: &[i64]) -> Option<Call> {
         if shapes.len() != loaded.inputs().len() || known.len() != self.known.len() {
+            return None;
+        }
+        // What is declared as a scalar may have been given any shape.
+        let is_one = |known: &Known| known.kind != KnownKind::Number || shapes[known.at].iter().all(|&size| size == 1);
+        if !self.known.iter().all(is_one) {
             return None;
         }
         let fixed = self.fixed.as_ref().and_then(|(form, fixed)| {
