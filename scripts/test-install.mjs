@@ -43,6 +43,7 @@ const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundler
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();
+rmSync(`${project.folder}-bundles`, { recursive: true, force: true });
 rmSync(folder, { recursive: true });
 tally.finish();
 

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { bun, runTrial } from './runtimes.mjs';
-import { nodeOfVersion, succeed, tool } from './surroundings.mjs';
+import { LeftOut, nodeOfVersion, succeed, tool } from './surroundings.mjs';
 
 const node = process.execPath;
 const load = (modules, name) => createRequire(path.join(modules, 'x.js'))(name);
@@ -57,6 +57,7 @@ const bundlers = [
 
 /** A single executable of Node.js: the bundle, and the addon as an asset that it writes to a file. */
 async function singleExecutable(setting, folder) {
+  if (process.platform !== 'linux') throw new LeftOut('tried on Linux: elsewhere executables are signed');
   const addon = path.join(setting.project.folder, 'node_modules', '@webnn-node', setting.own, `webnn-node.${setting.own}.node`);
   const before = `
     const { getRawAsset } = require('node:sea');

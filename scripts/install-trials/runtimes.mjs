@@ -1,6 +1,6 @@
 // Each runtime: what it computes, workers, and the code with which its processes end.
 import path from 'node:path';
-import { nodeOfVersion, succeed, tool } from './surroundings.mjs';
+import { LeftOut, nodeOfVersion, succeed, tool } from './surroundings.mjs';
 
 export const expectedFirst = [91, 121, 0];
 const NODES = ['20', '22', '24', '26'];
@@ -14,12 +14,14 @@ export async function runTrial(command, args, options) {
   return printed;
 }
 
-export async function bun(libc = '') {
-  const name = `@oven/bun-linux-${process.arch === 'x64' ? 'x64' : 'aarch64'}${libc}`;
+export async function bun() {
+  if (process.platform !== 'linux') throw new LeftOut('tried on Linux');
+  const name = `@oven/bun-linux-${process.arch === 'x64' ? 'x64' : 'aarch64'}`;
   return path.join(await tool(name), name, 'bin', 'bun');
 }
 
 async function deno() {
+  if (process.platform !== 'linux') throw new LeftOut('tried on Linux');
   const name = `@deno/linux-${process.arch}-glibc`;
   return path.join(await tool(name), name, 'deno');
 }

@@ -91,7 +91,10 @@ export async function tool(...packages) {
   return path.join(folder, 'node_modules');
 }
 
-export async function nodeOfVersion(version, system = 'linux', architecture = process.arch) {
+/** npm's packages of Node.js are named by system and architecture. */
+const systems = { linux: 'linux', darwin: 'darwin', win32: 'win' };
+
+export async function nodeOfVersion(version, system = systems[process.platform], architecture = process.arch) {
   const name = `node-${system}-${architecture}`;
   return path.join(await tool(`${name}@${version}`), name, 'bin', system === 'win' ? 'node.exe' : 'node');
 }
