@@ -120,6 +120,11 @@ impl Tensor {
         Tensor { element, shape, bytes: bytes.into() }
     }
 
+    /// Whole numbers as elements of any type that holds numbers.
+    pub fn from_numbers(element: ElementType, shape: Vec<usize>, numbers: &[i64]) -> Tensor {
+        Tensor::from_integers(ElementType::Int64, shape, numbers).cast(element)
+    }
+
     /// The same for numbers beyond 64 bits.
     pub fn from_wholes(element: ElementType, shape: Vec<usize>, numbers: &[i128]) -> Tensor {
         Tensor::from_integers(element, shape, &numbers.iter().map(|&number| number as i64).collect::<Vec<i64>>())

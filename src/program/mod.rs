@@ -10,6 +10,7 @@
 //! that stay on the device stay there.
 
 mod cache;
+mod caches;
 pub mod decoder;
 mod device;
 mod plans;

@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::Decoder;
-use super::inputs::{Extent, Extra, Role, bytes, numbers};
+use super::inputs::{Extent, Extra, Role, Sequence, bytes, numbers};
 use super::memory::{Copies, Memory, Rows};
-use super::plans::{Made, Plan, rounded};
+use super::plans::{Feed, Made, Plan};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::host_memory::{HostBuffer, Placement};
@@ -157,32 +157,20 @@ fn made(device: &Device, failures: &Failures) -> Result<()> {
 }
 
 impl Decoder {
-    /// What a step of so many tokens works on.
-    pub(super) fn extent(&self, lane: &Lane, tokens: usize) -> Extent {
-        let length = lane.tokens.len();
-        let has_rows = !self.caches.rows.is_empty();
-        let rows = match has_rows && self.roles.is_masked {
-            // A model that has a branch for its first step has no rows there, and for several tokens there is a plan of their own anyway.
-            true if length == 0 && (tokens >= 8 && !self.needs_rows() || self.has_branches() || self.begins_alone()) => 0,
-            true if tokens >= 8 => rounded(length).next_multiple_of(128),
-            true => rounded(length),
-            false => length,
-        };
-        let rows = if has_rows { rows } else { 0 };
+    /// What steps of so many tokens have in common, at the beginning of a lane or behind it.
+    pub(super) fn form(&self, lane: &Lane, tokens: usize, begins: bool) -> Extent {
         let states = lane.states.iter().map(|(shape, _)| shape.clone()).collect();
         let given = lane.given.iter().map(|extra| extra.shape.clone()).collect();
-        Extent { tokens, rows, uses_cache: length > 0, states, given }
+        Extent { tokens, uses_cache: !begins, states, given, ..Extent::default() }
     }
 
-    /// What a step of one token works on when there are so many more.
-    pub(super) fn extent_after(&self, lane: &Lane, more: usize) -> Extent {
-        let extent = self.extent(lane, 1);
-        let rows = if extent.rows == 0 { 0 } else { rounded(lane.tokens.len() + more) };
-        Extent { rows, uses_cache: true, ..extent }
-    }
-
-    pub(super) fn is_masked(&self) -> bool {
-        self.roles.is_masked
+    /// The plan of a step of so many tokens, and what it is for.
+    ///
+    /// # Errors
+    /// As [`Decoder::plan_for`].
+    pub(super) fn plan_of(&self, lane: &Lane, tokens: usize) -> Result<(Extent, Arc<Plan>)> {
+        let length = lane.tokens.len();
+        self.plan_for(&self.form(lane, tokens, length == 0), length)
     }
 
     /// Whether it remembers what cannot go back to fewer tokens. A lane knows that of itself only behind its first step.
@@ -195,23 +183,12 @@ impl Decoder {
         self.begins_alone.load(Ordering::Relaxed)
     }
 
-    /// See [`Decoder::needs_rows`].
-    fn needs_rows(&self) -> bool {
-        self.needs_rows.load(Ordering::Relaxed)
-    }
-
-    /// A plan of several tokens with nothing before them was refused: whether it can be tried with rows that do not count, which was not
-    /// yet.
-    pub(super) fn can_have_rows(&self) -> bool {
-        !self.begins_alone() && !self.has_branches() && !self.needs_rows.swap(true, Ordering::Relaxed)
-    }
-
     /// A plan was refused: whether it can be tried with nothing before several tokens, which was not yet.
     pub(super) fn can_begin_alone(&self) -> bool {
-        self.is_masked() && !self.has_states() && !self.caches.rows.is_empty() && !self.begins_alone.swap(true, Ordering::Relaxed)
+        !self.has_states() && !self.caches.rows.is_empty() && !self.begins_alone.swap(true, Ordering::Relaxed)
     }
 
-    fn has_branches(&self) -> bool {
+    pub(super) fn has_branches(&self) -> bool {
         self.roles.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
     }
 
@@ -220,8 +197,7 @@ impl Decoder {
     /// # Errors
     /// Those of making a plan and of running it. The lane is as it was before, then.
     pub(super) fn step(&self, lane: &mut Lane, tokens: &[u32], wants_logits: bool, watch: &Watch) -> Result<Option<Vec<f32>>> {
-        let extent = self.extent(lane, tokens.len());
-        let plan = self.plan(&extent)?;
+        let (extent, plan) = self.plan_of(lane, tokens.len())?;
         lane.reserve(&plan, extent.rows, tokens.len(), self)?;
         let first = (lane.before + lane.tokens.len()).saturating_sub(extent.rows);
         let window = Window { first, old: extent.rows, new: tokens.len() };
@@ -261,7 +237,7 @@ impl Decoder {
                 }
                 Made::State(_) => run.makes(descriptor)?,
                 Made::Logits if wants_logits => run.makes_on_host(descriptor)?,
-                Made::Logits | Made::Other => {
+                Made::Logits => {
                     run.outputs.push(None);
                     run.made.push(None);
                 }
@@ -272,7 +248,19 @@ impl Decoder {
 
     fn put_inputs(&self, run: &mut Run<'_>, lane: &mut Lane, plan: &Plan, window: &Window, tokens: &[u32]) -> Result<()> {
         let hidden = window.old.saturating_sub(lane.tokens.len());
-        for (position, (role, element, descriptor)) in plan.inputs.iter().enumerate() {
+        let before = lane.tokens.len();
+        let (rows, new) = (window.old - hidden, window.new);
+        let sequence = Sequence { rows, before, tokens, new, hidden, uses_cache: before > 0 };
+        for (position, (feed, descriptor)) in plan.inputs.iter().enumerate() {
+            let (role, element) = match feed {
+                Feed::Role(role, element) => (role, *element),
+                Feed::Told(told) => {
+                    let mut bytes = Bytes::zeroed(descriptor.byte_length())?;
+                    told.write(hidden, &mut bytes);
+                    run.gives(bytes);
+                    continue;
+                }
+            };
             match role {
                 Role::Rows(cache) => {
                     let placement = plan.placements.get(position).copied().flatten();
@@ -291,9 +279,7 @@ impl Decoder {
                     run.inputs.push(run.part(&tensor));
                 }
                 Role::Extra(number) => run.gives(Bytes::copy_of(&lane.given[*number].bytes)?),
-                _ => {
-                    run.gives(bytes(*element, &descriptor.shape, &numbers(*role, &descriptor.shape, tokens, window.old, hidden))?)
-                }
+                _ => run.gives(bytes(element, &descriptor.shape, &numbers(*role, &descriptor.shape, &sequence)?)?),
             }
         }
         Ok(())

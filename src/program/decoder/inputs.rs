@@ -1,9 +1,10 @@
 //! What the inputs of a decoder mean, by the names that exporters give them, and their shapes and contents for a step.
 
+use super::ways::Way;
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::caches::{Cache, Caches};
-use crate::onnx::fixed_caches::{Filled, FixedCaches};
+use crate::onnx::fixed_caches::Filled;
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
 use crate::program::device::{Device, Failures, OwnedTensor};
 use std::collections::HashMap;
@@ -45,8 +46,11 @@ impl Extra {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Ids,
-    /// Which of all positions count, those of the cache before the new ones.
-    Mask,
+    /// Which of all positions count, those of the cache before the new ones. Whether it is as long as these: one of a fixed size has more
+    /// behind them.
+    Mask {
+        grows: bool,
+    },
     /// How many tokens come before each new one.
     Positions,
     /// The places of the new tokens in the cache.
@@ -71,19 +75,18 @@ pub struct Roles {
     pub inputs: Vec<(Role, OpenInput)>,
     /// The names of those whose values are given.
     pub others: Vec<String>,
-    /// A shorter sequence can have rows before its own that do not count.
-    pub is_masked: bool,
     /// Whether the caches have a fixed size in the file.
     are_fixed: bool,
 }
 
 /// What a step works on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// New tokens.
     pub tokens: usize,
-    /// Rows of the caches before them.
+    /// Rows of the caches before them, of which the first ones may not count.
     pub rows: usize,
+    pub way: Way,
     /// Whether there are any of the sequence's own.
     pub uses_cache: bool,
     pub states: Vec<Vec<u32>>,
@@ -101,7 +104,7 @@ fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
     }
     Some(match name {
         "input_ids" | "decoder_input_ids" | "ids" | "tokens" => Role::Ids,
-        "attention_mask" | "decoder_attention_mask" => Role::Mask,
+        "attention_mask" | "decoder_attention_mask" => Role::Mask { grows: !matches!(input.shape.get(1), Some(Size::Known(_))) },
         "position_ids" | "decoder_position_ids" => Role::Positions,
         "cache_position" => Role::Places,
         "num_logits_to_keep" | "logits_to_keep" => Role::LogitsToKeep,
@@ -113,42 +116,40 @@ fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
 impl Roles {
     /// # Errors
     /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
-    pub fn of(loaded: &Loaded, caches: &Caches, fixed: Option<&FixedCaches>) -> Result<Roles> {
+    pub fn of(loaded: &Loaded, caches: &Caches, counts: &[(usize, Filled)], are_fixed: bool) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
         for (at, input) in loaded.inputs().iter().enumerate() {
             if !input.form.is_tensor() {
                 let text = format!("found the input {:?}, a sequence or an optional value, allowed tensors", input.name);
                 return Err(Error::new(Kind::NotSupported, text));
             }
-            let filled = fixed.and_then(|fixed| fixed.counts.iter().find(|(count, _)| *count == at));
-            let filled = filled.map(|&(_, filled)| Role::Filled(filled));
+            let filled = counts.iter().find(|(count, _)| *count == at).map(|&(_, filled)| Role::Filled(filled));
             let role = filled.or_else(|| role(input, caches)).unwrap_or(Role::Extra(others.len()));
             if let Role::Extra(_) = role {
                 others.push(input.name.clone());
             }
             inputs.push((role, input.clone()));
         }
-        let find = |wanted: Role| inputs.iter().find(|(role, _)| *role == wanted).map(|(_, input)| input);
-        let Some(ids) = find(Role::Ids) else {
+        let find = |is_wanted: fn(Role) -> bool| inputs.iter().find(|(role, _)| is_wanted(*role)).map(|(_, input)| input);
+        let Some(ids) = find(|role| role == Role::Ids) else {
             return Err(Error::new(Kind::NotSupported, "found no input 'input_ids', allowed a decoder that takes tokens"));
         };
         if ids.shape.len() != 2 {
             return Err(unlike(ids, "[batch, sequence]"));
         }
-        if let Some(mask) = find(Role::Mask)
+        if let Some(mask) = find(|role| matches!(role, Role::Mask { .. }))
             && mask.shape.len() != 2
         {
             return Err(unlike(mask, "[batch, total sequence]"));
         }
-        let is_masked = find(Role::Mask).is_some_and(|mask| !matches!(mask.shape[1], Size::Known(_)));
-        Ok(Roles { is_masked, are_fixed: fixed.is_some(), inputs, others })
+        Ok(Roles { are_fixed, inputs, others })
     }
 
     /// The same with a size for those of the caches that the file leaves open beside their rows, where `of` knows the shape that an output
     /// has for inputs of these shapes: caches that nothing is in yet, and one token. onnxruntime-genai's builder calls the last one only
     /// `kv_cache_dim`, and weights tell what it is.
     pub fn with_sizes_of_caches(mut self, caches: &Caches, of: impl FnOnce(&[Vec<u32>]) -> HashMap<String, Vec<u32>>) -> Roles {
-        let first = Extent { tokens: 1, rows: 0, uses_cache: false, states: Vec::new(), given: Vec::new() };
+        let first = Extent { tokens: 1, ..Extent::default() };
         if !self.others.is_empty() || self.shapes(caches, &first).is_ok() {
             return self;
         }
@@ -211,7 +212,7 @@ impl Roles {
         for (role, input) in &self.inputs {
             let meant: Vec<(usize, u32)> = match role {
                 Role::Ids => vec![(0, 1), (1, tokens)],
-                Role::Mask => vec![(0, 1), (1, rows + tokens)],
+                Role::Mask { .. } => vec![(0, 1), (1, rows + tokens)],
                 Role::Rows(number) => vec![(caches.rows[*number].axis, rows)],
                 Role::Extra(number) => extent.given[*number].iter().copied().enumerate().collect(),
                 _ => vec![],
@@ -236,7 +237,7 @@ impl Roles {
                 let meant = match role {
                     Role::Ids | Role::Positions if axis + 1 == rank => Some(tokens),
                     Role::Places => Some(tokens),
-                    Role::Mask if axis == 1 => Some(rows + tokens),
+                    Role::Mask { .. } if axis == 1 => Some(rows + tokens),
                     // Whatever size the file gives it.
                     Role::Rows(number) if self.are_fixed && caches.rows[*number].axis == axis => {
                         shape.push(rows);
@@ -278,40 +279,75 @@ impl Roles {
         Ok(shapes)
     }
 
-    /// Values that a plan is made for.
-    pub fn known(&self, extent: &Extent) -> Vec<(String, Tensor)> {
-        let known = |(role, input): &(Role, OpenInput)| {
-            let number = match role {
-                Role::LogitsToKeep => 1,
-                Role::UsesCache => i64::from(extent.uses_cache),
-                _ => return None,
+    /// Values that a plan for these shapes is made for.
+    ///
+    /// # Errors
+    /// As [`numbers`].
+    pub fn known(&self, extent: &Extent, shapes: &[Vec<u32>]) -> Result<Vec<(String, Tensor)>> {
+        let mut all = Vec::new();
+        for ((role, input), shape) in self.inputs.iter().zip(shapes) {
+            let is_known = match role {
+                Role::LogitsToKeep | Role::UsesCache | Role::Filled(_) => true,
+                Role::Mask { .. } | Role::Positions | Role::Places => extent.way.is_told,
+                Role::Ids | Role::Rows(_) | Role::State(_) | Role::Extra(_) => false,
             };
-            let shape = vec![1; input.shape.len()];
-            Some((input.name.clone(), Tensor::from_integers(input.element(), shape, &[number])))
-        };
-        self.inputs.iter().filter_map(known).collect()
+            if is_known {
+                let &Extent { rows, tokens: new, uses_cache, .. } = extent;
+                let sequence = Sequence { rows, before: rows, tokens: &[], new, hidden: 0, uses_cache };
+                let numbers = numbers(*role, shape, &sequence)?;
+                all.push((input.name.clone(), tensor(input.element(), shape, &numbers)));
+            }
+        }
+        Ok(all)
     }
 }
 
-/// The numbers of an input that is made for each step: of which the first `hidden` of all positions do not count.
-pub fn numbers(role: Role, shape: &[u32], tokens: &[u32], rows: usize, hidden: usize) -> Vec<i64> {
-    let all = rows + tokens.len();
-    match role {
+/// What a step works on, whose caches may begin with rows that do not count.
+pub struct Sequence<'a> {
+    /// The rows that count; none of a decoder that has states alone.
+    pub rows: usize,
+    /// The tokens that came before.
+    pub before: usize,
+    pub tokens: &'a [u32],
+    /// New tokens.
+    pub new: usize,
+    /// The rows that do not count.
+    pub hidden: usize,
+    pub uses_cache: bool,
+}
+
+/// The numbers of an input that is made for each step.
+///
+/// # Errors
+/// `NotSupportedError` where the sequence is longer than a mask of a fixed size.
+pub fn numbers(role: Role, shape: &[u32], sequence: &Sequence<'_>) -> Result<Vec<i64>> {
+    let &Sequence { rows, before, tokens, new, hidden, uses_cache } = sequence;
+    let all = rows + new;
+    let count: usize = shape.iter().map(|&size| size as usize).product();
+    // The same for each of what comes before the last axis: a position may have several dimensions.
+    let each = |one: Vec<i64>| one.repeat(count.checked_div(one.len()).unwrap_or(0));
+    Ok(match role {
         Role::Ids => tokens.iter().map(|&id| i64::from(id)).collect(),
-        Role::Mask => (0..all).map(|place| i64::from(place >= hidden)).collect(),
-        Role::Filled(filled) => {
-            let count = shape.iter().map(|&size| size as usize).product();
-            vec![filled.number(rows, tokens.len()); count]
+        Role::Mask { grows } => {
+            let width = shape.last().map_or(0, |&size| size as usize);
+            let first = if grows { hidden } else { 0 };
+            if width < first + all {
+                let text = format!("found a mask of {width} places for {all} tokens, allowed as many");
+                return Err(Error::new(Kind::NotSupported, text));
+            }
+            each((0..width).map(|place| (first..first + all).contains(&place).into()).collect())
         }
-        Role::Places => (rows..all).map(|place| place as i64).collect(),
-        Role::Positions => {
-            // The same for each dimension of a position, where it has several.
-            let times: usize = shape.iter().rev().skip(1).map(|&size| size as usize).product();
-            let one: Vec<i64> = (rows..all).map(|place| place as i64 - hidden as i64).collect();
-            one.repeat(times)
-        }
-        _ => Vec::new(),
-    }
+        Role::Filled(filled) => vec![filled.number(rows, new); count],
+        Role::Positions | Role::Places => each((before..before + new).map(|place| place as i64).collect()),
+        Role::LogitsToKeep => vec![1; count],
+        Role::UsesCache => vec![uses_cache.into(); count],
+        Role::Rows(_) | Role::State(_) | Role::Extra(_) => Vec::new(),
+    })
+}
+
+/// Numbers as the elements of an input.
+fn tensor(element: ElementType, shape: &[u32], numbers: &[i64]) -> Tensor {
+    Tensor::from_numbers(element, shape.iter().map(|&size| size as usize).collect(), numbers)
 }
 
 /// Numbers as the bytes of an input.
@@ -319,8 +355,7 @@ pub fn numbers(role: Role, shape: &[u32], tokens: &[u32], rows: usize, hidden: u
 /// # Errors
 /// `NotSupportedError` for an element type that nothing holds.
 pub fn bytes(element: ElementType, shape: &[u32], numbers: &[i64]) -> Result<crate::memory::Bytes> {
-    let shape = shape.iter().map(|&size| size as usize).collect();
-    let (_, bytes) = Tensor::from_integers(element, shape, numbers).held()?;
+    let (_, bytes) = tensor(element, shape, numbers).held()?;
     crate::memory::Bytes::copy_of(&bytes)
 }
 

@@ -4,8 +4,11 @@
 //! A step is one run of a graph whose inputs and outputs lie in memory of ours, or in tensors where a device has memory of its own
 //! ([`memory`]). The rows of a cache lie one after the other, so what a
 //! step reads of it and what it appends is one range of that memory: nothing is copied, and attention reads no more rows than the plan
-//! has. There is a plan for every few rows; a shorter sequence has rows of zeros before its own, which the model's attention mask hides,
-//! as exporters' models do it for the shorter ones of several prompts. A model without such a mask gets a plan for each length.
+//! has. There is a plan for every few rows where that is shown to change nothing, and else one for each length ([`ways`]). The caller gives
+//! each plan what it would give the model for the rows that count: a mask of ones, and positions from 0.
+//!
+//! What is taken for granted of a decoder: no token sees one behind it. A prompt runs in pieces, the last one filled up, and a sequence
+//! goes back to fewer tokens.
 
 mod cache;
 mod inputs;
@@ -13,9 +16,9 @@ mod memory;
 mod plans;
 mod sampling;
 mod session;
+mod ways;
 
 pub use inputs::Extra;
-pub use plans::rounded;
 pub use sampling::{Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};
 
@@ -24,7 +27,8 @@ use crate::error::{Error, Kind, Result};
 use crate::onnx::caches::{self, Cache, Caches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Loaded, Place, Size, Source, import_part};
-use inputs::Roles;
+use crate::program::caches::Slots;
+use inputs::{Extent, Roles};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,12 +43,12 @@ pub struct Decoder {
     roles: Roles,
     /// The output that has a number for each token there is.
     logits: String,
-    plans: Mutex<plans::Plans>,
+    plans: Mutex<Slots<Extent, Arc<plans::Plan>>>,
+    /// By what steps have in common: how many ways to make plans are no use ([`ways`]).
+    tried: Mutex<HashMap<Extent, usize>>,
     /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
-    /// Whether it cannot be mapped for caches without rows, which is found out in the same way.
-    needs_rows: AtomicBool,
     /// How long pieces of prompts take.
     pace: Mutex<session::Pace>,
 }
@@ -56,7 +60,9 @@ impl Decoder {
     /// `NotSupportedError` for a model that is no decoder.
     pub fn new(program: Arc<Program>) -> Result<Decoder> {
         let mut caches = caches::find(&program.loaded, &program.bounds)?;
-        let fixed = fixed_caches::find(&program.loaded)?.filter(|fixed| needs(fixed, &caches, &program.loaded));
+        let found = fixed_caches::find(&program.loaded)?;
+        let counts = found.as_ref().map(|fixed| fixed.counts.clone()).unwrap_or_default();
+        let fixed = found.filter(|fixed| needs(fixed, &caches, &program.loaded));
         if let Some(fixed) = &fixed {
             caches.states.retain(|(past, _)| fixed.caches.iter().all(|cache| cache.past != *past));
             caches.rows.clone_from(&fixed.caches);
@@ -75,12 +81,12 @@ impl Decoder {
                         and values";
             return Err(Error::new(Kind::NotSupported, text));
         }
-        let roles = Roles::of(&program.loaded, &caches, fixed.as_ref())?;
+        let roles = Roles::of(&program.loaded, &caches, &counts, fixed.is_some())?;
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (plans, begins_alone, needs_rows, pace) = Default::default();
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, needs_rows, pace })
+        let (plans, tried, begins_alone, pace) = Default::default();
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, tried, begins_alone, pace })
     }
 
     fn pace(&self) -> MutexGuard<'_, session::Pace> {

@@ -3,6 +3,7 @@
 use super::cache::{Lane, Shared};
 use super::inputs::Extra;
 use super::sampling::{Choice, Occurrences, Sampling};
+use super::ways::Lengths;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
 use crate::program::run::spawn;
@@ -222,16 +223,14 @@ impl Session {
         while sequence.pending.len() > 1 {
             watch.check()?;
             let left = sequence.pending.len() - 1;
-            let may_pad = self.decoder.is_masked() && !self.decoder.has_states();
+            let may_pad = !self.decoder.has_states();
             let known = sequence.lane.tokens.len();
             let (count, taken) = match (self.decoder.begins_alone(), known) {
                 (true, 0) => (filled(left), left),
                 (true, _) => (1, 1),
                 (false, _) => piece(left, self.decoder.pace().piece, may_pad),
             };
-            let extent = self.decoder.extent(&sequence.lane, count);
-            match self.decoder.plan(&extent) {
-                Err(_) if known == 0 && extent.rows == 0 && self.decoder.is_masked() && self.decoder.can_have_rows() => continue,
+            match self.decoder.plan_of(&sequence.lane, count) {
                 Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
                 planned => planned.map(drop)?,
             }
@@ -259,12 +258,13 @@ impl Session {
         logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
     }
 
-    /// Has the plan made that is needed soon.
+    /// Has the plan made that is needed soon, if it serves several lengths.
     fn prepare(&self, lane: &Lane) {
-        let soon = self.decoder.extent_after(lane, AHEAD);
-        if self.decoder.is_masked() && self.decoder.begins_plan(&soon) {
+        let (form, length) = (self.decoder.form(lane, 1, false), lane.tokens.len() + AHEAD);
+        let soon = self.decoder.extent_of(&form, length);
+        if soon.way.lengths != Lengths::One && self.decoder.begins_plan(&soon) {
             let decoder = self.decoder.clone();
-            let work = move |()| drop(decoder.plan(&soon));
+            let work = move |()| drop(decoder.plan_for(&form, length));
             // If there is no thread for it, it is made when it is needed.
             let _ = spawn((), work);
         }

@@ -2,7 +2,7 @@
 //!
 //! A step is one graph on memory of ours. The rows of a cache lie one after the other, and a run appends to them in place, as for
 //! `generate` ([`super::decoder`]); what differs is that a caller gives all inputs, so that nothing is assumed of what they mean. A plan
-//! serves all lengths of a *bucket* ([`bucket`]), where that can be shown to give the same results, and else one length. Results of caches
+//! serves all lengths of a *bucket* ([`super::caches`]), where that can be shown to give the same results, and else one length. Results of caches
 //! stay here until somebody looks at them ([`values`]): passed back they are what they are, without a copy.
 //!
 //! Caches of a fixed size that are filled alike are such caches too: of their filled rows ([`crate::onnx::fixed_caches`]). Their other rows
@@ -10,11 +10,7 @@
 //!
 //! Models of which a step is not one graph, or does not append in place, run as others do.
 
-mod bucket;
 mod plan;
-#[cfg(test)]
-mod tests;
-mod told;
 mod values;
 
 pub use values::Value;
@@ -28,6 +24,7 @@ use crate::memory::Bytes;
 use crate::onnx::caches::{self, Cache};
 use crate::onnx::fixed_caches::{self, Filled, FixedCaches};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
+use crate::program::caches::rounded;
 use crate::timeline::{Compute, Done, Operand, Task, Watch};
 use plan::{Feed, Key, Made, Plans};
 use std::collections::HashSet;
@@ -123,7 +120,8 @@ pub struct Options {
 fn is_known(input: &crate::onnx::OpenInput) -> bool {
     let is_one = input.shape.iter().all(|size| matches!(size, Size::Known(1)));
     let is_count = matches!(input.name.as_str(), "num_logits_to_keep" | "logits_to_keep");
-    is_one && (is_count || input.element() == ElementType::Bool || input.name == "use_cache_branch")
+    let is_whole = !input.element().is_float();
+    is_one && is_whole && (is_count || input.element() == ElementType::Bool || input.name == "use_cache_branch")
 }
 
 impl Steps {
@@ -149,8 +147,9 @@ impl Steps {
         // Where attention appends to each sequence at its end, sequences that are all full make one append. One sequence is full.
         let ends_by_sequence = caches::ends_by_sequence(loaded)?;
         let is_mask = |input: &crate::onnx::OpenInput| {
-            let may_be_shorter = fixed.is_some() || ends_by_sequence && !matches!(input.shape[0], Size::Known(1));
-            input.name == "attention_mask" && input.shape.len() == 2 && may_be_shorter
+            // The rank first: any input may have any.
+            matches!(&input.shape[..], [batch, _] if fixed.is_some() || ends_by_sequence && !matches!(batch, Size::Known(1)))
+                && input.name == "attention_mask"
         };
         let kind = |at: usize| {
             let filled = fixed.iter().flat_map(|(_, fixed)| &fixed.counts).find(|(count, _)| *count == at);
@@ -181,6 +180,8 @@ impl Steps {
         let kind = self.known.iter().find(|known| known.at == at).map(|known| known.kind);
         let are_alike = || numbers.windows(2).all(|pair| pair[0] == pair[1]);
         match kind {
+            // In floats a number between two whole ones is no 1.
+            Some(KnownKind::Mask) if data_type.is_float() => tensor.floats().iter().all(|&number| number == 1.0).into(),
             Some(KnownKind::Mask) => numbers.iter().all(|&number| number == 1).into(),
             Some(KnownKind::Filled(_)) if !are_alike() => NOT_ALIKE,
             // Of nothing, or of several, it is no step.
@@ -394,7 +395,7 @@ impl Program {
         if call.rows == 0 || !call.key.is_roomy() {
             return;
         }
-        let key = call.key.at(plan::rounded(call.rows + AHEAD));
+        let key = call.key.at(rounded(call.rows + AHEAD));
         if steps.plans.begins(&key) {
             let program = self.clone();
             let work = move |()| {

@@ -1,25 +1,19 @@
 //! The plans of steps, by the shapes that the inputs have in a bucket.
 
-use super::bucket::in_bucket;
-use super::told::Told;
 use super::{Known, KnownKind, Steps, can_hold};
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::Placements;
-use crate::onnx::fixed_caches::{self, FixedCaches};
+use crate::onnx::fixed_caches;
 use crate::onnx::{Export, Given, Part, Place, Signature, Source, Tensor, import_part};
 use crate::program::Program;
+use crate::program::caches::{Slot, Slots, Told, asked, for_all_lengths, require_filled, rounded, rounded_less};
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, from_panic};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-pub use crate::program::decoder::rounded;
-
-/// So many are kept: of a model with some hundred nodes each takes some hundred kilobytes.
-const MOST: usize = 96;
 
 /// What tells plans apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -143,18 +137,15 @@ pub struct Plans {
 
 #[derive(Debug, Default)]
 struct Kept {
-    plans: HashMap<Key, (Arc<Slot>, u64)>,
-    clock: u64,
+    /// Nothing where there can be none.
+    plans: Slots<Key, Option<Arc<Plan>>>,
     /// By what all lengths have in common: how many kinds of buckets are no use.
     tried: HashMap<Key, usize>,
 }
 
 /// How many rows the bucket of a length has, in three kinds, of which a later one is tried where a model has no graph for an earlier
 /// one: few buckets, whose plans are soon made; more, for a model whose table of positions ends before the next of the few; one a length.
-const BUCKETS: [fn(usize) -> usize; 3] = [rounded, |rows| rows.next_multiple_of(16), |rows| rows];
-
-/// A plan that is there, or is being made by whoever has the lock. Nothing where there can be none.
-type Slot = Mutex<Option<Option<Arc<Plan>>>>;
+const BUCKETS: [fn(usize) -> usize; 3] = [rounded, rounded_less, |rows| rows];
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -174,29 +165,18 @@ impl Plans {
 
     /// Whether there is a plan, if somebody has found that out.
     pub fn fits(&self, key: &Key) -> Option<bool> {
-        let slot = lock(&self.kept).plans.get(key)?.0.clone();
+        let slot = lock(&self.kept).plans.find(key)?;
         let plan = slot.try_lock().ok()?;
         plan.as_ref().map(Option::is_some)
     }
 
     /// Whether nobody has asked for a plan yet.
     pub fn begins(&self, key: &Key) -> bool {
-        !lock(&self.kept).plans.contains_key(key)
+        lock(&self.kept).plans.find(key).is_none()
     }
 
-    fn slot(&self, key: &Key) -> Arc<Slot> {
-        let mut kept = lock(&self.kept);
-        kept.clock += 1;
-        let Kept { plans, clock, .. } = &mut *kept;
-        if !plans.contains_key(key)
-            && plans.len() >= MOST
-            && let Some(oldest) = plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone())
-        {
-            plans.remove(&oldest);
-        }
-        let (slot, used) = plans.entry(key.clone()).or_default();
-        *used = *clock;
-        slot.clone()
+    fn slot(&self, key: &Key) -> Arc<Slot<Option<Arc<Plan>>>> {
+        lock(&self.kept).plans.slot(key)
     }
 }
 
@@ -234,18 +214,18 @@ impl Steps {
                 KnownKind::Filled(_) if key.is_fixed => vec![number + key.rows as i64; count],
                 KnownKind::Mask | KnownKind::Filled(_) => continue,
             };
-            given.insert(input.name.clone(), Given::Known(Tensor::from_integers(input.element(), shape, &numbers)));
+            given.insert(input.name.clone(), Given::Known(Tensor::from_numbers(input.element(), shape, &numbers)));
         }
         let mut source = Source { caches: &form.caches, ends_count: false, ..Source::of(loaded)? };
         let fixed = self.fixed.as_ref().map(|(_, fixed)| fixed).filter(|_| key.is_fixed);
         if let Some(fixed) = fixed {
             source.graph = &fixed.graph;
         }
-        let asked: Vec<&str> = fixed.iter().flat_map(|fixed| &fixed.filled).map(|(name, _)| name.as_str()).collect();
+        let asked = asked(fixed);
         source.asked = &asked;
         let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
         if let Some(fixed) = fixed {
-            require_filled(fixed, &part, key)?;
+            require_filled(fixed, &part, key.rows, key.shapes[fixed.tokens][1] as usize)?;
         }
         let exists = |export: &Export| matches!(export, Export::Result { .. } | Export::Known(_));
         match part.next.is_none() && part.exports.iter().all(|(_, export)| exists(export)) {
@@ -277,9 +257,6 @@ impl Steps {
         let (mut graph, told) = match key.bucket {
             None => (full, Vec::new()),
             Some(kind) => {
-                // The fewest rows that have this bucket.
-                let least = (1..=key.rows).find(|&rows| BUCKETS[kind](rows) == key.rows).unwrap_or(key.rows);
-                let lengths = [key.rows, key.rows - 1, least];
                 let shorter = |rows| {
                     let part = self.part(program, &key.at(rows))?;
                     let is_same = |(position, _, bytes): &(usize, Signature, Vec<u8>)| match part.exports.get(*position) {
@@ -291,7 +268,7 @@ impl Steps {
                     }
                     graph_of(part)
                 };
-                in_bucket([full, shorter(lengths[1])?, shorter(lengths[2])?], lengths, is_cache).map_err(refused)?
+                for_all_lengths(full, key.rows, BUCKETS[kind], shorter, is_cache)?
             }
         };
         program.adopt(&mut graph, false)?;
@@ -368,19 +345,6 @@ impl Steps {
         }
         Ok(Plan { graph: id, _owned, inputs, outputs, placements, known, new_rows })
     }
-}
-
-/// Holds what the model computes of how much is filled against what was told.
-fn require_filled(fixed: &FixedCaches, part: &Part, key: &Key) -> Result<()> {
-    let new = key.shapes[fixed.tokens][1] as usize;
-    for ((name, filled), value) in fixed.filled.iter().zip(&part.asked) {
-        let expected = filled.number(key.rows, new);
-        let says = |tensor: &Tensor| !tensor.is_empty() && tensor.integers().iter().all(|&number| number == expected);
-        if !value.as_ref().is_some_and(says) {
-            return Err(refused(format!("{name:?} is not known to be {expected}, as the caches are filled")));
-        }
-    }
-    Ok(())
 }
 
 fn refused(text: impl Into<String>) -> Error {

@@ -1,0 +1,98 @@
+//! In which ways plans are made, and which one a model takes.
+//!
+//! The best plan is one for all lengths of a bucket ([`crate::program::caches`]), with masks and positions as inputs. A model may not be
+//! shown to allow that, or may need to know the masks and positions when it is imported: they say a shape, or what tells how much of its
+//! caches is filled. Nothing is concluded from names: the ways are tried one after the other, and the last one is a plan for each length.
+
+use super::Decoder;
+use super::inputs::{Extent, Role};
+use super::plans::Plan;
+use crate::error::{Kind, Result};
+use crate::program::caches::{rounded, rounded_less};
+use std::sync::{Arc, PoisonError};
+
+/// How a plan is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// For which lengths it is.
+    pub lengths: Lengths,
+    /// Whether the masks and positions of its sequence are known when the model is imported.
+    pub is_told: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lengths {
+    #[default]
+    One,
+    /// For those of a small bucket.
+    Few,
+    Many,
+}
+
+impl Way {
+    /// The rows of the plan for so many new tokens behind so many rows.
+    pub fn rows(self, tokens: usize, rows: usize) -> usize {
+        match self.lengths {
+            Lengths::One => rows,
+            Lengths::Few => rounded_less(rows),
+            // Prompts have plans for several numbers of tokens, and fewer of rows.
+            Lengths::Many if tokens >= 8 => rounded(rows).next_multiple_of(128),
+            Lengths::Many => rounded(rows),
+        }
+    }
+}
+
+impl Decoder {
+    /// The ways that there are for plans of a form, the best first.
+    fn ways(&self, form: &Extent) -> Vec<Way> {
+        let lengths = match (self.caches.rows.is_empty(), form.uses_cache) {
+            (true, _) => &[Lengths::One][..],
+            // Sizes that are 0 change what a model is, so that a proof for others does not hold there. A model that cannot be mapped without
+            // rows has that one alone.
+            (_, false) if !self.has_branches() => &[Lengths::One, Lengths::Many],
+            (_, false) => &[Lengths::One],
+            _ => &[Lengths::Many, Lengths::Few, Lengths::One],
+        };
+        let is_told = |role: Role| matches!(role, Role::Mask { .. } | Role::Positions | Role::Places);
+        // The rows of a plan say where its sequence is.
+        let can_be_told = !self.caches.rows.is_empty() && self.roles.inputs.iter().any(|(role, _)| is_told(*role));
+        let told = if can_be_told { &[false, true][..] } else { &[false] };
+        lengths.iter().flat_map(|&lengths| told.iter().map(move |&is_told| Way { lengths, is_told })).collect()
+    }
+
+    /// The plan for a form behind so many rows, in the best way that the model allows, and what it is for.
+    ///
+    /// # Errors
+    /// Those of the last way.
+    pub(super) fn plan_for(&self, form: &Extent, rows: usize) -> Result<(Extent, Arc<Plan>)> {
+        loop {
+            let extent = self.extent_of(form, rows);
+            match self.plan(&extent) {
+                Ok(plan) => return Ok((extent, plan)),
+                Err(error) if error.kind() == Kind::InvalidState || !self.leaves(form, extent.way) => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// What a step of a form works on behind so many rows, in the best way that is not known to fail.
+    pub(super) fn extent_of(&self, form: &Extent, rows: usize) -> Extent {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner).get(form).copied().unwrap_or(0);
+        let way = self.ways(form).get(tried).copied().unwrap_or_default();
+        let rows = if self.caches.rows.is_empty() { 0 } else { way.rows(form.tokens, rows) };
+        Extent { rows, way, ..form.clone() }
+    }
+
+    /// Leaves a way that failed for another one; whether there is one.
+    fn leaves(&self, form: &Extent, way: Way) -> bool {
+        let ways = self.ways(form);
+        let next = ways.iter().position(|other| *other == way).map_or(ways.len(), |position| position + 1);
+        if next < ways.len() {
+            // Somebody else may have come further.
+            let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+            let tried = tried.entry(form.clone()).or_default();
+            *tried = next.max(*tried);
+        }
+        next < ways.len()
+    }
+}
