@@ -244,6 +244,8 @@ describe('options', () => {
     };
     expect(refused({}, [1])).toBe('generate: model: found an object, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime');
     expect(refused(model(), 'text')).toMatch("ids: found 'text', allowed an array of tokens, or an array of those");
+    expect(refused(model(), ['1', '2'])).toMatch('ids: found an array of strings, allowed an array of tokens');
+    expect(refused(model(), [[1], [2, 'x']])).toMatch('ids: found an array of arrays of strings, allowed an array of tokens');
     expect(refused(model(), [])).toMatch('ids: found no token');
     expect(refused(model(), [1.5])).toMatch('ids: found 1.5, allowed whole numbers');
     expect(refused(model(), [1], { topk: 1 })).toMatch("options: found 'topk', allowed bias, cache");

@@ -86,9 +86,10 @@ class Sketch {
     return [['key', k], ['value', v]].map(([what, x]) => {
       const [past, present] = this.cache(layer, what);
       if (needsRows) {
-        // What there is none of without rows, and comes to nothing.
-        const greatest = this.add('Cast', [this.add('ArgMax', [past], { axis: 2 })], { to: 1 });
-        return this.add('Concat', [past, this.add('Add', [x, this.add('Mul', [greatest, this.constant('float', [], [0])])])], { axis: -2 }, [present]);
+        // Of no elements the size of a head cannot be found. It comes to nothing.
+        const again = this.add('Reshape', [past, this.constant('int64', [4], [0, 0, 0, -1])]);
+        const sum = this.add('Mul', [this.add('ReduceSum', [again, this.constant('int64', [1], [2])]), this.constant('float', [], [0])]);
+        return this.add('Concat', [past, this.add('Add', [x, sum])], { axis: -2 }, [present]);
       }
       return this.add('Concat', [past, x], { axis: -2 }, [present]);
     });

@@ -123,6 +123,11 @@ function tokensOf(list) {
  * @returns {Uint32Array[]}
  */
 function readPrompts(label, ids) {
+  const text = [ids, ...(Array.isArray(ids) ? ids : [])].find((list) => Array.isArray(list) && list.some((id) => typeof id === 'string'));
+  if (text !== undefined) {
+    const found = text === ids ? 'an array of strings' : 'an array of arrays of strings';
+    throw typeError(NAME, label, `ids: found ${found}, allowed an array of tokens, or an array of those (a tokenizer makes tokens of text)`);
+  }
   const one = tokensOf(ids);
   const several = one === undefined && Array.isArray(ids) ? ids.map(tokensOf) : [one];
   if (several.length === 0 || several.some((tokens) => tokens === undefined)) {
