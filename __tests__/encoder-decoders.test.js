@@ -64,3 +64,31 @@ test.each(['t5', 'bart', 'marian', 'whisper'])('%s', async (name) => {
   for await (const { id } of generate(model, [START], { maxNewTokens: TOKENS, inputs: given })) generated.push(id);
   expect(generated).toEqual(here.tokens);
 });
+
+// Marian's and whisper's have caches of the encoder, bart's and t5's are like them.
+test.each(['marian', 'whisper'])('several prompts, each with states of its own: %s', async (name) => {
+  const model = await loadOnnx(context, path.join(folder, name, 'onnx', 'decoder_model_merged.onnx'));
+  const given = await encoded(context, folder, name);
+  // The second prompt's states are the first one's backwards, and what else there is the same.
+  const both = {};
+  const second = {};
+  for (const [input, { data, shape }] of Object.entries(given)) {
+    const other = data instanceof Float32Array ? data.slice().reverse() : data.slice();
+    second[input] = { data: other, shape };
+    const joined = new data.constructor(2 * data.length);
+    joined.set(data);
+    joined.set(other, data.length);
+    both[input] = { data: joined, shape: [2, ...shape.slice(1)] };
+  }
+  const said = async (prompts, inputs) => {
+    const found = prompts.map(() => []);
+    for await (const { id, logprob, sequence } of generate(model, prompts, { maxNewTokens: 6, inputs })) found[sequence].push([id, logprob]);
+    return found;
+  };
+  const prompts = [[START], [START, 5]];
+  const alone = [await said(prompts.slice(0, 1), given), await said(prompts.slice(1), second)].flat();
+  expect(await said(prompts, both)).toEqual(alone);
+  expect(await said([[START]], both).catch(({ message }) => message)).toMatch(/found 2 rows of .*, allowed 1/);
+  // One for all.
+  expect(await said(prompts, given)).toEqual([alone[0], ...(await said(prompts.slice(1), given))]);
+});

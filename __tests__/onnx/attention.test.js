@@ -20,6 +20,8 @@ testCases([
   { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2, scale: float(0.3) }, inputs: [x([2, 3, 8]), x([2, 5, 8]), x([2, 5, 8]), c([24])] },
   { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2 }, inputs: [x([1, 3, 8]), x([1, 5, 8]), x([1, 5, 8]), null, i32([1, 5], [1, 1, 1, 0, 0])] },
   { op: 'MultiHeadAttention', ...microsoft, attributes: { num_heads: 2, unidirectional: 1 }, inputs: [x([1, 4, 8]), x([1, 4, 8]), x([1, 4, 8])] },
+  // A single query sees all keys.
+  ...[[1, 5], [1, 1], [3, 5], [2, 2]].map(([queries, keys]) => ({ op: 'MultiHeadAttention', ...microsoft, note: `${queries} queries and ${keys} keys`, attributes: { num_heads: 2, unidirectional: 1 }, inputs: [x([2, queries, 8]), x([2, keys, 8]), x([2, keys, 8])] })),
   { op: 'MultiHeadAttention', ...microsoft, outputs: 3, attributes: { num_heads: 2 }, inputs: [x([1, 1, 8]), x([1, 1, 8]), x([1, 1, 8]), null, null, null, x([1, 2, 3, 4]), x([1, 2, 3, 4])] },
   ...[
     ['lengths', [3], [2, 5, 0]],
@@ -52,6 +54,17 @@ testCases([
   { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2 }, inputs: [x([1, 3, 32]), x([1, 3, 16]), x([1, 3, 16]), null, null, i32([1], [2]), c([1], { type: 'int32', values: [3] })] },
   { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, do_rotary: 1 }, inputs: [x([1, 1, 64]), x([1, 1, 32]), x([1, 1, 32]), x([1, 2, 4, 16]), x([1, 2, 4, 16]), i32([1], [4]), c([1], { type: 'int32', values: [5] }), c([16, 8]), c([16, 8])] },
   { op: 'GroupQueryAttention', ...microsoft, note: 'a cache of a fixed size', outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, do_rotary: 1 }, inputs: [x([1, 1, 64]), x([1, 1, 32]), x([1, 1, 32]), filled(4, [1, 2, 8, 16]), filled(4, [1, 2, 8, 16]), i32([1], [4]), c([1], { type: 'int32', values: [5] }), c([16, 8]), c([16, 8])] },
+  // What is behind the filled rows counts for nothing, and becomes zeros.
+  ...[
+    ['one sequence', 8, [4]],
+    ['two that are as long', 8, [4, 4]],
+    ['two that are not', 8, [4, 2]],
+    ['two that are not, which grows', 4, [4, 2]],
+  ].map(([note, size, last]) => {
+    const [batch, total] = [last.length, c([1], { type: 'int32', values: [5] })];
+    const cache = () => x([batch, 2, size, 16]);
+    return { op: 'GroupQueryAttention', ...microsoft, note: `${note}, a cache with other rows behind`, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2 }, inputs: [x([batch, 1, 64]), x([batch, 1, 32]), x([batch, 1, 32]), cache(), cache(), i32([batch], last), total] };
+  }),
   { op: 'GroupQueryAttention', ...microsoft, note: 'packed, with a window', outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, local_window_size: 3 }, inputs: [x([2, 1, 64]), null, null, filled(4, [2, 2, 8, 8]), filled(4, [2, 2, 8, 8]), i32([2], [4, 4]), c([1], { type: 'int32', values: [5] })] },
   // Weights of 7 bits, as in quantize.test.js.
   { op: 'QAttention', ...microsoft, tolerance: 1e-4, attributes: { num_heads: 2 }, inputs: [x([2, 3, 8], { type: 'uint8', low: 0, high: 255 }), c([8, 24], { type: 'int8', low: -64, high: 64 }), c([24]), c([], { values: [0.01] }), c([], { values: [0.02] }), x([2], { type: 'int32', values: [2, 3] }), c([], { type: 'uint8', values: [128] }), c([], { type: 'int8', values: [0] })] },

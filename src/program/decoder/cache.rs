@@ -468,19 +468,19 @@ fn buffer(bytes: &mut Bytes) -> HostBuffer {
     unsafe { HostBuffer::new(bytes.as_mut_ptr(), length) }
 }
 
-/// The numbers of the last position.
+/// The numbers of the last position of the one sequence.
 fn last_row(descriptor: &Descriptor, bytes: &[u8]) -> Result<Vec<f32>> {
-    let count = descriptor.shape.last().copied().unwrap_or(0) as usize;
+    let refuse = |found: String| Error::new(Kind::NotSupported, format!("found logits {found}"));
+    let is_float = matches!(descriptor.data_type, DataType::Float32 | DataType::Float16);
+    let width = descriptor.data_type.byte_length(1).filter(|_| is_float);
+    let width = width.ok_or_else(|| refuse(format!("of {}, allowed float32 or float16", descriptor.data_type)))?;
+    let sequences: usize = descriptor.shape.iter().rev().skip(2).map(|&size| size as usize).product();
+    let length = descriptor.shape.last().map_or(0, |&count| count as usize * width);
+    let first = bytes.len().checked_sub(length).filter(|_| length > 0 && sequences == 1);
+    let first = first.ok_or_else(|| refuse(format!("of shape {:?}, allowed those of one sequence", descriptor.shape)))?;
     Ok(match descriptor.data_type {
-        DataType::Float32 => {
-            let bytes = &bytes[bytes.len() - 4 * count..];
-            bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
-        }
-        DataType::Float16 => {
-            let bytes = &bytes[bytes.len() - 2 * count..];
-            bytes.chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect()
-        }
-        other => return Err(Error::new(Kind::NotSupported, format!("found logits of {other:?}, allowed float32 or float16"))),
+        DataType::Float32 => bytes[first..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
+        _ => bytes[first..].chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
     })
 }
 

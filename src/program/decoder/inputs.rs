@@ -176,11 +176,53 @@ impl Roles {
         self
     }
 
+    /// What is given for each of so many prompts, in the order of [`Roles::others`]. An input whose first dimension is that of the sequences
+    /// has a row for each prompt, or one for all.
+    ///
+    /// # Errors
+    /// Those of [`Roles::checked`]; `TypeError` for another number of rows.
+    pub fn given(&self, extras: Vec<Extra>, prompts: usize) -> Result<Vec<Arc<Vec<Extra>>>> {
+        let all = self.checked(extras)?;
+        let batch = self.inputs.iter().find(|(role, _)| *role == Role::Ids).and_then(|(_, ids)| ids.shape.first());
+        let has_rows = |extra: &Extra| {
+            let input = self.inputs.iter().find(|(_, input)| input.name == extra.name).map(|(_, input)| input);
+            let first = input.and_then(|input| input.shape.first());
+            matches!((first, batch), (Some(Size::Open(own)), Some(Size::Open(batch))) if own == batch)
+        };
+        let mut is_shared = true;
+        for extra in all.iter().filter(|extra| has_rows(extra)) {
+            let rows = extra.shape[0] as usize;
+            if rows != 1 && rows != prompts {
+                let found = format!("{rows} rows of {:?}", extra.name);
+                return Err(Error::argument("inputs", found, format!("1, or {prompts} for as many prompts")));
+            }
+            is_shared &= rows == 1;
+        }
+        if is_shared {
+            return Ok(vec![Arc::new(all); prompts]);
+        }
+        let of_prompt = |prompt: usize| {
+            let own = |extra: &Extra| {
+                let rows = if has_rows(extra) { extra.shape[0] as usize } else { 1 };
+                let length = extra.bytes.len() / rows;
+                let first = if rows == 1 { 0 } else { prompt * length };
+                let mut shape = extra.shape.clone();
+                if rows > 1 {
+                    shape[0] = 1;
+                }
+                let bytes = crate::memory::Bytes::copy_of(&extra.bytes[first..first + length])?;
+                Ok(Extra { name: extra.name.clone(), shape, bytes, ..Extra::default() })
+            };
+            all.iter().map(own).collect::<Result<Vec<Extra>>>().map(Arc::new)
+        };
+        (0..prompts).map(of_prompt).collect()
+    }
+
     /// What is given, in the order of [`Roles::others`].
     ///
     /// # Errors
     /// `TypeError` where something is missing or has another shape or number of bytes, or is no such input.
-    pub fn given(&self, extras: Vec<Extra>) -> Result<Vec<Extra>> {
+    fn checked(&self, extras: Vec<Extra>) -> Result<Vec<Extra>> {
         if let Some(extra) = extras.iter().find(|extra| !self.others.contains(&extra.name)) {
             return Err(Error::argument("inputs", format!("{:?}", extra.name), format!("{:?}", self.others)));
         }

@@ -115,30 +115,30 @@ impl Session {
     /// What is known of earlier sequences is kept as far as they begin alike.
     fn begin(&self, begin: Prompts) -> Result<Next> {
         let Prompts { prompts, count, sampling, seed, given } = begin;
-        let given = Arc::new(self.decoder.roles.given(given)?);
+        let given = self.decoder.roles.given(given, prompts.len())?;
         let mut state = self.lock();
-        let is_given = |lane: &Lane| {
+        let is_given = |lane: &Lane, given: &[Extra]| {
             let is_same = |(a, b): (&Extra, &Extra)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
-            lane.given.iter().zip(given.iter()).all(is_same)
+            lane.given.iter().zip(given).all(is_same)
         };
         let mut old: Vec<Option<Lane>> =
             std::mem::take(&mut state.sequences).into_iter().flatten().map(|sequence| Some(sequence.lane)).collect();
-        let common = |lane: &Lane, prompt: &[u32]| {
+        let common = |lane: &Lane, prompt: &[u32], given: &[Extra]| {
             let same = lane.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
             // The logits behind the last token are wanted, so that has to be seen.
             let same = same.min(prompt.len().saturating_sub(1));
-            if (same == lane.tokens.len() || lane.can_rewind()) && is_given(lane) { same } else { 0 }
+            if (same == lane.tokens.len() || lane.can_rewind()) && is_given(lane, given) { same } else { 0 }
         };
-        let best = |prompt: &[u32]| {
-            let all = old.iter().enumerate().filter_map(|(number, lane)| Some((number, common(lane.as_ref()?, prompt))));
+        let best = |(prompt, given): (&Vec<u32>, &Arc<Vec<Extra>>)| {
+            let all = old.iter().enumerate().filter_map(|(number, lane)| Some((number, common(lane.as_ref()?, prompt, given))));
             all.max_by_key(|&(_, same)| same).filter(|&(_, same)| same > 0)
         };
-        let found: Vec<Option<(usize, usize)>> = prompts.iter().map(|prompt| best(prompt)).collect();
+        let found: Vec<Option<(usize, usize)>> = prompts.iter().zip(&given).map(best).collect();
         let mut random = Random::new(seed);
         let mut known = Vec::new();
         for (number, (prompt, lane)) in prompts.iter().zip(&found).enumerate() {
             let lane = match *lane {
-                None => Lane::new(given.clone()),
+                None => Lane::new(given[number].clone()),
                 Some((from, same)) => {
                     let is_last = found[number + 1..].iter().flatten().all(|&(other, _)| other != from);
                     let mut lane = match (&old[from], is_last) {

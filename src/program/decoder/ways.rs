@@ -63,14 +63,21 @@ impl Decoder {
     /// The plan for a form behind so many rows, in the best way that the model allows, and what it is for.
     ///
     /// # Errors
-    /// Those of the last way.
+    /// Those of the first way for a single length.
     pub(super) fn plan_for(&self, form: &Extent, rows: usize) -> Result<(Extent, Arc<Plan>)> {
+        let mut first = None;
         loop {
             let extent = self.extent_of(form, rows);
-            match self.plan(&extent) {
+            let error = match self.plan(&extent) {
                 Ok(plan) => return Ok((extent, plan)),
-                Err(error) if error.kind() == Kind::InvalidState || !self.leaves(form, extent.way) => return Err(error),
-                Err(_) => {}
+                Err(error) => error,
+            };
+            let is_lost = error.kind() == Kind::InvalidState;
+            if extent.way.lengths == Lengths::One || is_lost {
+                first.get_or_insert_with(|| error.clone());
+            }
+            if is_lost || !self.leaves(form, extent.way) {
+                return Err(first.unwrap_or(error));
             }
         }
     }
@@ -87,11 +94,14 @@ impl Decoder {
     fn leaves(&self, form: &Extent, way: Way) -> bool {
         let ways = self.ways(form);
         let next = ways.iter().position(|other| *other == way).map_or(ways.len(), |position| position + 1);
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         if next < ways.len() {
             // Somebody else may have come further.
-            let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
             let tried = tried.entry(form.clone()).or_default();
             *tried = next.max(*tried);
+        } else {
+            // None is better than another one.
+            tried.remove(form);
         }
         next < ways.len()
     }

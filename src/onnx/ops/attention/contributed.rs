@@ -3,11 +3,12 @@
 use super::fixed::Shared;
 use super::padding::with_mask;
 use super::{Attention, add_bias, causal_bias, default_scale, join_heads, longest, split_heads, type_of_scores, with_past};
-use crate::graph::OperandId;
+use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// Queries, keys and values, which may come packed: [batch, sequence, heads, 3, head size], or keys and values alone with 2.
@@ -36,6 +37,21 @@ fn separate(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<[OperandId; 3]> {
             Ok([parts[0], parts[1], parts[2]])
         }
     }
+}
+
+/// What hides later ones of so many past and new keys from causal queries. As in onnxruntime the last query sees all keys, also where there
+/// are more new ones than queries.
+fn causal_but_last(of: DataType, queries: u32, [past, new]: [u32; 2], emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+    let keys = past + new;
+    if queries == new {
+        return causal_bias(of, queries, keys, past.into(), 0, emit).map(Some);
+    }
+    if queries <= 1 {
+        return Ok(None);
+    }
+    let others = causal_bias(of, queries - 1, keys, past.into(), 0, emit)?;
+    let last = emit.constant(Tensor::from_floats(of.into(), vec![1, keys as usize], &vec![0.0; keys as usize]))?;
+    emit.concat(vec![others, last], 0).map(Some)
 }
 
 /// MultiHeadAttention of com.microsoft, of queries, keys and values. The scores that it shows are those that the softmax gets, as in
@@ -89,8 +105,9 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if let Some(shared) = shared {
         bias = shared.hide(bias, (keys, is_causal.then_some(queries)), of, emit)?;
     } else if is_causal {
-        let causal = causal_bias(of, queries, keys, i64::from(keys) - i64::from(new), 0, emit)?;
-        bias = add_bias(bias, causal, emit)?;
+        if let Some(causal) = causal_but_last(of, queries, [keys - new, new], emit)? {
+            bias = add_bias(bias, causal, emit)?;
+        }
     }
     let scale = default_scale(node, query, emit)?;
     let attention = Attention { query, key, value, scale, bias, softcap: 0.0 };

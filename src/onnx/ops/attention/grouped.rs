@@ -310,17 +310,22 @@ impl Step {
         }
         (key, value) = (written(key, self.key, self.begin, emit)?, written(value, self.value, self.begin, emit)?);
         let longest = longest.map(size).transpose()?;
-        let (mut presents, mut shown) = ([key, value], None);
+        let mut shown = None;
         match (room, longest) {
             (Written::Behind, Some(longest)) => {
                 let longest = longest.clamp(past, past + self.length);
-                presents = [emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?];
+                (key, value) = (emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?);
             }
             (Written::Within, longest) => shown = longest.map(|longest| longest.clamp(1, past)),
             (Written::Behind, None) => {}
         }
-        [key, value] = presents;
-        (key, value) = (filled(key, self.last, shown, emit)?, filled(value, self.last, shown, emit)?);
+        // What is behind a sequence becomes zeros, as in onnxruntime, of which the first rows are looked at.
+        let presents = [filled(key, self.last, None, emit)?, filled(value, self.last, None, emit)?];
+        let first = |rows: OperandId, emit: &mut Emit<'_>| match shown {
+            Some(longest) => emit.slice_axis(rows, 2, 0, longest),
+            None => Ok(rows),
+        };
+        (key, value) = (first(presents[0], emit)?, first(presents[1], emit)?);
         let positions = emit.positions(DataType::Int32, 4, 3, emit.shape(key)[2])?;
         let causal = match self.causal {
             true => {
