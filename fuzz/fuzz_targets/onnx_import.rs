@@ -9,6 +9,7 @@ use webnn_node::onnx::{
     Bounds, ElementType, Fixed, Form, FreeDimensions, Given, Givens, InputShape, Loaded, Model, Place, Random, Size, Source,
     StepKind, Tensor, evaluate, import, import_part, summarize,
 };
+use webnn_node::program::steps::Steps;
 
 static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::everything()));
 
@@ -41,6 +42,7 @@ fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
             _ => InputShape::Tensor(shape(&mut choose)),
         });
     }
+    steps(&loaded, &bounds, &shapes, &mut choose);
     let mut given = loaded.given_of(&shapes).ok()?;
     let mut place = Place::First;
     for _ in 0..MOST_PARTS {
@@ -62,6 +64,18 @@ fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
         (given, place) = (later, Place::Later);
     }
     None
+}
+
+/// Looks for caches in a model, and for the step that inputs of these shapes are.
+fn steps(loaded: &Loaded, bounds: &Bounds, shapes: &[InputShape], choose: &mut dyn FnMut(u8) -> u8) -> Option<()> {
+    let steps = Steps::of(loaded, bounds).ok()??;
+    let tensor = |shape: &InputShape| if let InputShape::Tensor(shape) = shape { Some(shape.clone()) } else { None };
+    let shapes: Vec<Vec<u32>> = shapes.iter().map(tensor).collect::<Option<_>>()?;
+    let numbers: Vec<i64> = steps.known().map(|_| i64::from(choose(4))).collect();
+    for at in steps.known() {
+        let _ = steps.value(loaded, at, &[choose(255), 0, 0, 0]);
+    }
+    steps.call(loaded, &shapes, &numbers).map(drop)
 }
 
 /// A value of the shape that a part would give.

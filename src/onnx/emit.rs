@@ -31,8 +31,6 @@ pub type Transposed = HashMap<OperandId, Turned>;
 pub struct Turned {
     pub of: OperandId,
     pub permutation: Vec<usize>,
-    /// See [`super::Source::ends_count`].
-    pub ends_count: bool,
 }
 
 impl Turned {
@@ -235,37 +233,32 @@ impl Emit<'_> {
         if permutation.iter().copied().eq(0..self.rank(input)) {
             return Ok(input);
         }
-        if let Some(Turned { of, permutation: own, ends_count }) = self.transposed.get(&input).cloned() {
+        if let Some(Turned { of, permutation: own }) = self.transposed.get(&input).cloned() {
             let both: Option<Vec<usize>> = permutation.iter().map(|&axis| own.get(axis).copied()).collect();
-            return self.turned(of, both.ok_or("a permutation of other axes")?, ends_count);
+            return self.turned(of, both.ok_or("a permutation of other axes")?);
         }
         self.push(Transpose { input, permutation: Some(node::sizes(permutation)?) })
     }
 
-    /// Whether a value is a cache whose last row counts, and perhaps not its first ones.
-    pub fn ends_count(&self, value: &Value) -> bool {
-        matches!(value, Value::Operand(id) if self.transposed.get(id).is_some_and(|turned| turned.ends_count))
-    }
-
     /// A transposition that is known to be one.
-    pub fn turned(&mut self, of: OperandId, permutation: Vec<usize>, ends_count: bool) -> Mapped<OperandId> {
+    pub fn turned(&mut self, of: OperandId, permutation: Vec<usize>) -> Mapped<OperandId> {
         if permutation.iter().copied().eq(0..self.rank(of)) {
             return Ok(of);
         }
         let result = self.push(Transpose { input: of, permutation: Some(node::sizes(&permutation)?) })?;
-        self.transposed.insert(result, Turned { of, permutation, ends_count });
+        self.transposed.insert(result, Turned { of, permutation });
         Ok(result)
     }
 
     /// One more dimension, of size 1, before an axis.
     pub fn insert_axis(&mut self, input: OperandId, axis: usize) -> Mapped<OperandId> {
-        if let Some(Turned { of, mut permutation, ends_count }) = self.transposed.get(&input).cloned() {
+        if let Some(Turned { of, mut permutation }) = self.transposed.get(&input).cloned() {
             // Behind the others in memory, where it moves none of them.
             let mut shape = self.shape(of);
             permutation.insert(axis, shape.len());
             shape.push(1);
             let of = self.reshape(of, &shape)?;
-            return self.turned(of, permutation, ends_count);
+            return self.turned(of, permutation);
         }
         let mut shape = self.shape(input);
         shape.insert(axis, 1);
@@ -295,7 +288,7 @@ impl Emit<'_> {
             return Ok(input);
         }
         // What is appended to the rows of a cache.
-        if let Some(Turned { of, permutation, ends_count }) = inputs.first().and_then(|first| self.transposed.get(first)).cloned()
+        if let Some(Turned { of, permutation }) = inputs.first().and_then(|first| self.transposed.get(first)).cloned()
             && permutation.get(axis) == Some(&0)
         {
             let back = Turned::inverse(&permutation);
@@ -304,7 +297,7 @@ impl Emit<'_> {
                 rows.push(self.transpose(input, &back)?);
             }
             let all = self.push(Concat { inputs: rows, axis: 0 })?;
-            return self.turned(all, permutation, ends_count);
+            return self.turned(all, permutation);
         }
         self.push(Concat { inputs, axis: node::size(axis)? })
     }

@@ -103,8 +103,6 @@ pub struct Source<'a> {
     pub is_model: bool,
     /// Caches whose rows lie one after the other in memory, as inputs and as outputs.
     pub caches: &'a [Cache],
-    /// Whether caches end with the last row that counts, and may begin with some that do not: of a caller who says so in the masks.
-    pub ends_count: bool,
     /// Values whose elements are to be told, if they are known ([`Part::asked`]).
     pub asked: &'a [&'a str],
 }
@@ -115,15 +113,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// `TypeError` where it has none.
     pub fn of(loaded: &'a Loaded) -> Result<Source<'a>> {
-        Ok(Source {
-            loaded,
-            graph: loaded.graph()?,
-            opsets: &loaded.opsets,
-            is_model: true,
-            caches: &[],
-            ends_count: true,
-            asked: &[],
-        })
+        Ok(Source { loaded, graph: loaded.graph()?, opsets: &loaded.opsets, is_model: true, caches: &[], asked: &[] })
     }
 }
 
@@ -159,7 +149,6 @@ pub fn import_part(
         short: Short::new(),
         transposed: Transposed::new(),
         caches: source.caches,
-        ends_count: source.ends_count,
         refused: Vec::new(),
         nodes: 0,
         given,
@@ -318,7 +307,6 @@ struct Importer<'a> {
     short: Short,
     transposed: Transposed,
     caches: &'a [Cache],
-    ends_count: bool,
     refused: Vec<RefusedNode>,
     nodes: usize,
     given: &'a Givens,
@@ -389,7 +377,7 @@ impl<'a> Importer<'a> {
         let permutation = Turned::inverse(&front);
         let list = permutation.iter().map(|&axis| axis as u32).collect();
         let value = self.builder.push_op(Transpose { input: id, permutation: Some(list) }, name)?[0];
-        self.transposed.insert(value, Turned { of: id, permutation, ends_count: self.ends_count });
+        self.transposed.insert(value, Turned { of: id, permutation });
         Ok(value.into())
     }
 

@@ -209,7 +209,6 @@ impl Program {
                 opsets: &body.opsets,
                 is_model: false,
                 caches: &[],
-                ends_count: true,
                 asked: &[],
             },
         };

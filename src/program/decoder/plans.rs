@@ -93,7 +93,7 @@ impl Decoder {
         let shapes = self.roles.shapes(&self.caches, extent)?;
         let mut given = fixed_caches::given(&program.loaded, &self.caches.rows, &shapes)?;
         given.extend(self.roles.known(extent, &shapes)?.into_iter().map(|(name, tensor)| (name, Given::Known(tensor))));
-        let mut source = Source { caches: &self.caches.rows, ends_count: false, ..Source::of(&program.loaded)? };
+        let mut source = Source { caches: &self.caches.rows, ..Source::of(&program.loaded)? };
         let asked = asked(self.fixed.as_ref());
         source.asked = &asked;
         if let Some(fixed) = &self.fixed {

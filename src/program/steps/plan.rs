@@ -216,7 +216,7 @@ impl Steps {
             };
             given.insert(input.name.clone(), Given::Known(Tensor::from_numbers(input.element(), shape, &numbers)));
         }
-        let mut source = Source { caches: &form.caches, ends_count: false, ..Source::of(loaded)? };
+        let mut source = Source { caches: &form.caches, ..Source::of(loaded)? };
         let fixed = self.fixed.as_ref().map(|(_, fixed)| fixed).filter(|_| key.is_fixed);
         if let Some(fixed) = fixed {
             source.graph = &fixed.graph;

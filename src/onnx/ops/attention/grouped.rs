@@ -7,7 +7,6 @@ use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::movement::{Pad, PaddingMode};
 use crate::graph::{DataType, Number, OperandId};
-use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::normalization::simplified;
@@ -94,16 +93,9 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let lengths = emit.input(node, 5)?;
     let lengths = emit.cast(lengths, DataType::Int32)?;
     let lengths = emit.reshape(lengths, &[batch, 1, 1, 1])?;
-    // A cache that grows in place ends with its last row, and may begin with rows that do not count: also before a shorter sequence.
-    let ends_aligned = node.optional(3).is_some_and(|past| emit.ends_count(past));
     // Where the new part begins: a prompt at 0, also where it is padded behind its end.
     let counts = emit.optional(node, 16)?;
     let begin = match counts {
-        Some(counts) if ends_aligned => {
-            return Err(
-                format!("the input query_seqlens of shape {:?} beside caches that grow in place", emit.shape(counts)).into()
-            );
-        }
         Some(counts) => {
             let counts = emit.cast(counts, DataType::Int32)?;
             let counts = emit.reshape(counts, &[batch, 1, 1, 1])?;
@@ -113,7 +105,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         None => {
             let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
             let begin = emit.sub(lengths, back)?;
-            if ends_aligned { begin } else { emit.clamp(begin, Some(0.0), None)? }
+            emit.clamp(begin, Some(0.0), None)?
         }
     };
     if let (Some(of_query), Some(of_key)) = (emit.optional(node, 14)?, emit.optional(node, 15)?) {
@@ -133,8 +125,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             None => {
                 let steps = emit.positions(DataType::Int32, 2, 1, length)?;
                 let begin = emit.reshape(begin, &[batch, 1])?;
-                let positions = emit.add(begin, steps)?;
-                if ends_aligned { emit.clamp(positions, Some(0.0), None)? } else { positions }
+                emit.add(begin, steps)?
             }
         };
         let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
@@ -155,17 +146,15 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     // How long the present cache is follows from it where the past is no cache of ours, which grows.
     let total = match node.optional(6) {
-        Some(_) if past > 0 && !ends_aligned => Some(node.constant(6, "the total length")?.integers()),
+        Some(_) if past > 0 => Some(node.constant(6, "the total length")?.integers()),
         total => total.and_then(Value::constant).map(Tensor::integers),
     };
-    let fixed =
-        !ends_aligned && past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
+    let fixed = past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
     let follows = node.flag("sliding_window_cache", false)?;
     // Between the two nobody knows which rows of the past count.
     let grown = i64::from(past) + i64::from(length);
     let is_other = |total: &&i64| **total > i64::from(past) && **total != grown;
     if past > 0
-        && !ends_aligned
         && counts.is_none()
         && !follows
         && let Some(found) = total.as_ref().and_then(|total| total.iter().find(is_other))
@@ -188,18 +177,18 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let are_full = ends.is_some_and(|ends| ends.iter().all(|&end| end + 1 == i64::from(past) + i64::from(length)));
     let keys = if follows {
         step.following(node, past, emit)?
-    } else if fixed || past > 0 && !ends_aligned && (batch > 1 && !are_full || counts.is_some()) {
+    } else if fixed || past > 0 && (batch > 1 && !are_full || counts.is_some()) {
         // With padded chunks a cache may grow by less than they are long.
         let longest = total.as_ref().filter(|_| fixed || counts.is_some()).and_then(|total| total.first().copied());
         step.written(node, past, if fixed { Written::Within } else { Written::Behind }, longest, emit)?
     } else {
-        step.behind(node, past, ends_aligned, emit)?
+        step.behind(node, past, emit)?
     };
     let (mut bias, mut added) = (keys.bias, None);
     if let Some(given) = emit.optional(node, 10)? {
         let columns = match keys.positions {
             Some(positions) => at_positions(given, positions, emit)?,
-            None => as_wide_as(given, emit.shape(keys.key)[2], ends_aligned, emit)?,
+            None => as_wide_as(given, emit.shape(keys.key)[2], emit)?,
         };
         added = Some(columns);
         bias = add_bias(bias, columns, emit)?;
@@ -284,18 +273,13 @@ impl Step {
     }
 
     /// What is new comes behind a full past.
-    fn behind(&self, node: &Node<'_>, past: u32, ends_aligned: bool, emit: &mut Emit<'_>) -> Mapped<Keys> {
+    fn behind(&self, node: &Node<'_>, past: u32, emit: &mut Emit<'_>) -> Mapped<Keys> {
         let (key, value) = (with_past(node, 3, self.key, emit)?, with_past(node, 4, self.value, emit)?);
         let keys = emit.shape(key)[2];
         let causal =
             if self.causal { Some(causal_bias(self.of, self.length, keys, past.into(), self.window, emit)?) } else { None };
-        // Beyond the last valid position nothing counts; or before the first one.
-        let positions: Vec<i64> = match ends_aligned {
-            true => (0..i64::from(keys)).rev().collect(),
-            false => (0..keys.into()).collect(),
-        };
-        let positions = Tensor::from_integers(ElementType::Int32, vec![1, 1, 1, positions.len()], &positions);
-        let positions = emit.constant(positions)?;
+        // Beyond the last valid position nothing counts.
+        let positions = emit.positions(DataType::Int32, 4, 3, keys)?;
         let bias = self.hide(causal, positions, emit)?;
         Ok(Keys { key, value, bias, presents: [key, value], positions: None })
     }
@@ -413,19 +397,17 @@ fn at_positions(bias: OperandId, positions: OperandId, emit: &mut Emit<'_>) -> M
     emit.push(GatherElements { input: bias, indices, axis: 3 })
 }
 
-/// A bias for as many keys: those of a cache of a fixed size behind all sequences are hidden anyway, and so are those in front of one that
-/// ends with its last row.
-fn as_wide_as(bias: OperandId, keys: u32, ends_aligned: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+/// A bias for as many keys: those of a cache of a fixed size behind all sequences are hidden anyway.
+fn as_wide_as(bias: OperandId, keys: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(bias);
     let columns = shape.last().copied().unwrap_or(0);
     if columns >= keys || columns <= 1 || shape.len() != 4 {
         return Ok(bias);
     }
-    let (before, behind) = if ends_aligned { (keys - columns, 0) } else { (0, keys - columns) };
     emit.push(Pad {
         input: bias,
-        beginning_padding: vec![0, 0, 0, before],
-        ending_padding: vec![0, 0, 0, behind],
+        beginning_padding: vec![0; 4],
+        ending_padding: vec![0, 0, 0, keys - columns],
         mode: PaddingMode::Constant,
         value: Number::Double(0.0),
     })
