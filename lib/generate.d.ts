@@ -49,7 +49,10 @@ export interface GenerateOptions {
   signal?: AbortSignal;
   /** Reuses sequences of earlier calls, and keeps those of this call. */
   cache?: GenerationCache;
-  /** Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. */
+  /**
+   * Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. An input with the batch dimension of
+   * the tokens has one row for each prompt, or one row for all.
+   */
   inputs?: Record<string, OnnxValue>;
 }
 
