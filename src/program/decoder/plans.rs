@@ -10,8 +10,9 @@ use crate::onnx::fixed_caches;
 use crate::onnx::{ElementType, Given, Place, Source, import_part};
 use crate::program::caches::{Slots, Told, asked, for_all_lengths, require_filled};
 use crate::program::device::OwnedGraph;
-use crate::timeline::{GraphId, Task, Urgency};
+use crate::timeline::{GraphId, Task, Urgency, from_panic};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A compiled graph for steps of one extent.
@@ -73,7 +74,8 @@ impl Decoder {
         if let Some(plan) = &*slot {
             return Ok(plan.clone());
         }
-        let plan = Arc::new(self.make(extent)?);
+        let made = catch_unwind(AssertUnwindSafe(|| self.make(extent))).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+        let plan = Arc::new(made?);
         *slot = Some(plan.clone());
         Ok(plan)
     }
