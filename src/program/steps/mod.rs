@@ -223,9 +223,7 @@ impl Steps {
 
     /// The step for inputs of these shapes, with the values of those that [`Steps::known`] names; nothing where it cannot be one.
     pub fn call(&self, loaded: &Loaded, shapes: &[Vec<u32>], known: &[i64]) -> Option<Call> {
-        // A scalar may come as any shape.
-        let is_one = |known: &Known| known.kind != KnownKind::Number || shapes[known.at].iter().all(|&size| size == 1);
-        if shapes.len() != loaded.inputs().len() || known.len() != self.known.len() || !self.known.iter().all(is_one) {
+        if shapes.len() != loaded.inputs().len() || known.len() != self.known.len() {
             return None;
         }
         // What is declared as a scalar may have been given any shape.
