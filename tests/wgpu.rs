@@ -241,7 +241,7 @@ fn two_contexts_share_a_device_and_not_their_end() {
 /// How many pipelines a model's graphs for inputs of these shapes make, one after the other.
 fn pipelines(gpu: &Gpu, file: &str, shapes: impl Iterator<Item = Vec<Vec<u32>>>) -> Vec<usize> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx/exported").join(file);
-    let loaded = Loaded::new(Model::open(&path).unwrap(), Fixed::default()).unwrap();
+    let loaded = Loaded::new(Model::open(&path).unwrap(), Fixed::default(), &Bounds::default()).unwrap();
     let (shared, weights) = (Shared::default(), Weights::new(gpu.usage().clone()));
     let mut kept = Vec::new();
     let made = shapes.map(|shapes| {

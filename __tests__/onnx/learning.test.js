@@ -71,3 +71,71 @@ test('what is made of strings and maps is refused with what helps', async () => 
   const loaded = await refusal([{ ...strings, outputs: ['labels', 'y'] }]);
   expect(loaded.outputs).toMatchObject([{ name: 'y', shape: [2, 3] }]);
 });
+
+/** Trees of depth 3 with seven nodes and eight leaves each, as lists of nodes and of leaves. */
+function forest(count) {
+  const nodes = [];
+  for (let tree = 0; tree < count; tree++) {
+    for (let id = 0; id < 15; id++) {
+      const leaf = id >= 7;
+      nodes.push({ tree, id, leaf, feature: leaf ? 0 : (tree + id) % 4, value: leaf ? 0 : Math.fround(Math.sin(tree * 7 + id)), target: (tree + id) % 3, weight: Math.fround(Math.cos(tree * 3 + id)) });
+    }
+  }
+  return nodes;
+}
+
+const nodesOf = (nodes, leaves, name) => ({
+  domain: 'ai.onnx.ml',
+  op: 'TreeEnsembleRegressor',
+  inputs: ['x'],
+  outputs: ['y'],
+  attributes: {
+    n_targets: 3,
+    nodes_treeids: nodes.map(({ tree }) => tree),
+    nodes_nodeids: nodes.map(({ id }) => name(id)),
+    nodes_featureids: nodes.map(({ feature }) => feature),
+    nodes_modes: nodes.map(({ leaf }) => (leaf ? 'LEAF' : 'BRANCH_LEQ')),
+    nodes_values: floats(...nodes.map(({ value }) => value)),
+    nodes_truenodeids: nodes.map(({ id, leaf }) => (leaf ? 0 : name(2 * id + 1))),
+    nodes_falsenodeids: nodes.map(({ id, leaf }) => (leaf ? 0 : name(2 * id + 2))),
+    target_treeids: leaves.map(({ tree }) => tree),
+    target_nodeids: leaves.map(({ id }) => name(id)),
+    target_ids: leaves.map(({ target }) => target),
+    target_weights: floats(...leaves.map(({ weight }) => weight)),
+  },
+});
+
+test('trees whose nodes are numbered and ordered in any way, on any number of rows', async () => {
+  const context = await ml.createContext();
+  const load = (nodes, leaves, name = (id) => id) =>
+    loadOnnx(context, writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: ['n', 4] }], outputs: [{ name: 'y' }], nodes: [nodesOf(nodes, leaves, name)] }));
+  const nodes = forest(300);
+  const leaves = nodes.filter(({ leaf }) => leaf);
+  const spread = (list) => [...list].sort((a, b) => ((a.tree * 31 + a.id * 17) % 101) - ((b.tree * 31 + b.id * 17) % 101));
+  // The first node of a tree is its root.
+  const roots = nodes.filter(({ id }) => id === 0);
+  const others = nodes.filter(({ id }) => id > 0);
+  const models = [
+    await load(nodes, leaves),
+    await load([...roots, ...spread(others)], spread(leaves)),
+    await load(nodes, leaves, (id) => id * 1e9 - 7),
+  ];
+  for (const rows of [1, 3, 200]) {
+    const data = Float32Array.from({ length: rows * 4 }, (_, i) => Math.sin(i * 12.9898));
+    const expected = new Float64Array(rows * 3);
+    for (let row = 0; row < rows; row++) {
+      for (let tree = 0; tree < 300; tree++) {
+        let at = nodes[tree * 15];
+        while (!at.leaf) at = nodes[tree * 15 + 2 * at.id + (data[row * 4 + at.feature] <= at.value ? 1 : 2)];
+        expected[row * 3 + at.target] += at.weight;
+      }
+    }
+    for (const model of models) {
+      const { y } = await model.run({ x: { data, shape: [rows, 4] } });
+      y.data.forEach((score, i) => expect(Math.abs(score - expected[i])).toBeLessThan(1e-5));
+    }
+  }
+  const run = async (...lists) => (await load(...lists)).run({ x: { data: new Float32Array(4), shape: [1, 4] } });
+  await expect(run([...nodes, nodes[20]], leaves)).rejects.toThrow('two nodes 5 of tree 1');
+  await expect(run(nodes.filter(({ tree, id }) => tree !== 2 || id !== 4), leaves)).rejects.toThrow('node 1 of tree 2 leads to node 4, which there is not');
+});

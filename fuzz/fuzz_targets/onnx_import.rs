@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Imports a model part by part.
 fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
     let bounds = Bounds::default();
-    let loaded = Loaded::new(model, Fixed::default()).ok()?;
+    let loaded = Loaded::new(model, Fixed::default(), &bounds).ok()?;
     let mut choose = |most: u8| choices.next().unwrap_or(1) % most;
     let mut shapes = Vec::new();
     for input in loaded.inputs() {

@@ -180,7 +180,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             for (location, origin) in locations.iter().zip(external) {
                 origin.provide(&mut model, location)?;
             }
-            let loaded = onnx::Loaded::new(model, fixed)?;
+            let loaded = onnx::Loaded::new(model, fixed, &bounds)?;
             // Where all sizes are known, importing tells more, at once.
             let unknown = if loaded.is_fixed() { Vec::new() } else { loaded.unknown_nodes(&bounds)? };
             // Where it is refused nobody asks for its outputs.

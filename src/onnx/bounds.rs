@@ -45,10 +45,16 @@ impl Bounds {
         self.most_bytes.unwrap_or(BYTES.saturating_add(of_file).saturating_add(of_inputs))
     }
 
+    /// The most bytes that its nodes and attributes may take, without the weights, which stay where they are; and what importing may
+    /// pass over.
+    pub fn structure(&self, model: &Model) -> usize {
+        let default = model.byte_length().saturating_mul(WORK_FOR_EACH_BYTE).saturating_add(WORK);
+        default.max(self.most_bytes.unwrap_or(0))
+    }
+
     /// What importing it may do. Whoever allows it more memory than the default allows it as much work.
     pub fn work(&self, model: &Model) -> Work {
-        let default = model.byte_length().saturating_mul(WORK_FOR_EACH_BYTE).saturating_add(WORK);
-        let most = default.max(self.most_bytes.unwrap_or(0));
+        let most = self.structure(model);
         Work { left: most, most, of: model.byte_length(), asked: 0, is_wanted: self.is_wanted.clone() }
     }
 }

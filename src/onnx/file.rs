@@ -1,13 +1,16 @@
 //! A model's bytes: mapped files, or memory that the caller gave.
 
+use super::protobuf::NodeProto;
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
 use crate::memory::MappedFile;
 use bytes::Bytes;
+use std::any::Any;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A model that is ready to be imported: its own bytes, and where its other files are.
 #[derive(Debug)]
@@ -18,6 +21,10 @@ pub struct Model {
     folders: Vec<PathBuf>,
     /// Files of external data that are already mapped, by their location.
     external: Mutex<HashMap<String, Bytes>>,
+    /// What was made of nodes ([`Model::made_of`]), by where they are in memory.
+    made: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
+    /// Where the nodes of the model's own graph are.
+    own_nodes: Range<usize>,
 }
 
 impl Model {
@@ -33,12 +40,47 @@ impl Model {
         if !folders.contains(&real) {
             folders.push(real);
         }
-        Ok(Model { bytes, folders, external: Mutex::default() })
+        Ok(Model { bytes, folders, external: Mutex::default(), made: Mutex::default(), own_nodes: 0..0 })
     }
 
     /// A model in memory. It can have no external data but what is provided.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Model {
-        Model { bytes: Bytes::from_owner(bytes), folders: Vec::new(), external: Mutex::default() }
+        Model {
+            bytes: Bytes::from_owner(bytes),
+            folders: Vec::new(),
+            external: Mutex::default(),
+            made: Mutex::default(),
+            own_nodes: 0..0,
+        }
+    }
+
+    /// Tells where the nodes of its own graph are, as long as there is the model.
+    pub(super) fn keep_nodes(&mut self, nodes: &[NodeProto]) {
+        let range = nodes.as_ptr_range();
+        self.own_nodes = range.start.addr()..range.end.addr();
+    }
+
+    /// What is made of a node, once for all graphs where it is one of the model's own: others are decoded again and again.
+    ///
+    /// # Errors
+    /// As those of `make`.
+    pub(super) fn made_of<T: Any + Send + Sync, E>(
+        &self,
+        node: &NodeProto,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        let address = std::ptr::from_ref(node).addr();
+        if !self.own_nodes.contains(&address) {
+            return make().map(Arc::new);
+        }
+        let made = || self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let found = made().get(&address).cloned();
+        if let Some(found) = found.and_then(|found| found.downcast().ok()) {
+            return Ok(found);
+        }
+        let new = Arc::new(make()?);
+        made().insert(address, new.clone());
+        Ok(new)
     }
 
     /// External data that the caller has in memory, by the location that tensors name: no file of that name is looked for.
@@ -252,5 +294,18 @@ mod tests {
         assert_eq!(model.external("more").unwrap(), &[4][..]);
         assert!(model.external("others").is_err());
         assert!(model.provide_file("x", &folder.0.join("missing")).is_err());
+    }
+
+    #[test]
+    fn what_is_made_of_a_node_is_made_once() {
+        let nodes = [NodeProto::default(), NodeProto::default()];
+        let mut model = Model::from_bytes(vec![]);
+        model.keep_nodes(&nodes);
+        let made = |node: &NodeProto, number: i32| model.made_of(node, || Ok::<i32, ()>(number)).unwrap();
+        assert!(model.made_of(&nodes[0], || Err::<i32, ()>(())).is_err());
+        assert_eq!([*made(&nodes[0], 1), *made(&nodes[0], 2), *made(&nodes[1], 3), *made(&nodes[1], 4)], [1, 1, 3, 3]);
+        // Decoded elsewhere, as those of graphs within nodes are, it may be another one at the same place later.
+        let other = nodes[0].clone();
+        assert_eq!([*made(&other, 5), *made(&other, 6)], [5, 6]);
     }
 }

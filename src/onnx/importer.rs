@@ -63,9 +63,9 @@ pub struct Input {
 /// Decodes a model.
 ///
 /// # Errors
-/// `TypeError` when it is no protobuf message, or has no graph.
-pub(super) fn decode(model: &Model) -> Result<ModelProto> {
-    structure::check(&model.bytes)?;
+/// `TypeError` when it is no protobuf message, or has no graph; `OperationError` when it would take too much memory.
+pub(super) fn decode(model: &Model, bounds: &Bounds) -> Result<ModelProto> {
+    structure::check(&model.bytes, bounds.structure(model))?;
     let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(structure::no_message)?;
     let graph = decoded.graph.as_mut().ok_or_else(|| malformed("it has no graph"))?;
     // PyTorch's exporter names a value twice that the module returns twice; outputs are found by their names, so once is enough.
@@ -80,7 +80,7 @@ pub(super) fn decode(model: &Model) -> Result<ModelProto> {
 /// [`ImportError::Model`] when the file is no valid model, leaves dimensions open that `fixed` does not give, or asks for too much,
 /// [`ImportError::Nodes`] with all nodes that cannot be mapped, or that need what only a run can tell.
 pub fn import(model: Model, limits: &Arc<Limits>, fixed: &Fixed, bounds: &Bounds) -> Result<Imported, ImportError> {
-    let loaded = Loaded::new(model, fixed.clone())?;
+    let loaded = Loaded::new(model, fixed.clone(), bounds)?;
     let given = loaded.given(&loaded.fixed_shapes()?)?;
     let part = import_part(&Source::of(&loaded)?, limits, bounds, &given, Place::Whole)?;
     let graph = part.graph.ok_or_else(|| malformed("there is nothing to compute"))?;

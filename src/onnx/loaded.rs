@@ -9,6 +9,7 @@ use super::file::Model;
 use super::fixed::Fixed;
 use super::fold::Folding;
 use super::importer::{decode, opsets};
+use super::ops;
 use super::order::order;
 use super::part::{Given, Givens};
 use super::protobuf::{GraphProto, ModelProto, ValueInfoProto};
@@ -124,10 +125,12 @@ impl Loaded {
     /// Decodes a model.
     ///
     /// # Errors
-    /// `TypeError` when the file is no valid model, or for options that do not fit it; `NotSupportedError` for inputs of other types.
-    pub fn new(model: Model, fixed: Fixed) -> Result<Loaded> {
-        let proto = decode(&model)?;
+    /// `TypeError` when the file is no valid model, or for options that do not fit it; `NotSupportedError` for inputs of other types,
+    /// `OperationError` for more nodes and attributes than the bounds allow.
+    pub fn new(mut model: Model, fixed: Fixed, bounds: &Bounds) -> Result<Loaded> {
+        let proto = decode(&model, bounds)?;
         let opsets = opsets(&proto.opset_import)?;
+        model.keep_nodes(proto.graph.as_ref().map_or(&[][..], |graph| &graph.node[..]));
         let mut loaded = Loaded {
             model,
             proto,
@@ -139,6 +142,7 @@ impl Loaded {
             values: BTreeMap::new(),
         };
         loaded.read_inputs()?;
+        loaded.graph()?.node.iter().for_each(|node| ops::prepare(node, &loaded.opsets, &loaded.model));
         Ok(loaded)
     }
 

@@ -7,6 +7,7 @@ use super::tensor::Tensor;
 use super::value::Value;
 use super::{Model, element::ElementType};
 use crate::graph::DataType;
+use bytes::Bytes;
 use std::collections::HashSet;
 
 /// A node whose inputs are known.
@@ -81,7 +82,7 @@ impl Node<'_> {
         self.proto.attribute.iter().find(|attribute| attribute.name == name)
     }
 
-    fn typed<T>(&self, name: &str, kind: i32, value: impl Fn(&AttributeProto) -> Option<T>) -> Mapped<Option<T>> {
+    fn typed<'n, T>(&'n self, name: &str, kind: i32, value: impl Fn(&'n AttributeProto) -> Option<T>) -> Mapped<Option<T>> {
         let Some(attribute) = self.attribute(name) else { return Ok(None) };
         // Early files leave the type out.
         if attribute.r#type != 0 && attribute.r#type != kind {
@@ -117,6 +118,19 @@ impl Node<'_> {
 
     pub fn floats(&self, name: &str) -> Mapped<Option<Vec<f32>>> {
         self.typed(name, attribute_type::FLOATS, |attribute| Some(attribute.floats.clone()))
+    }
+
+    /// The integers of an attribute where they lie; none where it is missing.
+    pub fn int_list(&self, name: &str) -> Mapped<&[i64]> {
+        Ok(self.typed(name, attribute_type::INTS, |attribute| Some(&attribute.ints[..]))?.unwrap_or_default())
+    }
+
+    pub fn float_list(&self, name: &str) -> Mapped<&[f32]> {
+        Ok(self.typed(name, attribute_type::FLOATS, |attribute| Some(&attribute.floats[..]))?.unwrap_or_default())
+    }
+
+    pub fn string_list(&self, name: &str) -> Mapped<&[Bytes]> {
+        Ok(self.typed(name, attribute_type::STRINGS, |attribute| Some(&attribute.strings[..]))?.unwrap_or_default())
     }
 
     pub fn string(&self, name: &str, default: &str) -> Mapped<String> {

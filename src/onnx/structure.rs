@@ -6,10 +6,12 @@
 use super::protobuf::*;
 use crate::error::{Error, Kind, Result};
 use crate::memory;
+use bytes::Bytes;
 use std::mem::size_of;
 
-/// Half a million nodes with names and attributes fit in.
-const MOST: usize = 512 << 20;
+/// What graphs within nodes may take, of which less is expected.
+const MOST_OF_GRAPH: usize = 64 << 20;
+const MOST_OF_CONTENT: usize = 8 << 20;
 
 #[derive(Clone, Copy)]
 enum Message {
@@ -52,49 +54,70 @@ impl Message {
         })
     }
 
-    /// Bytes that the value of another field takes: a string or a piece of bytes beside its contents, and a packed list,
-    /// whose numbers may be one byte each, as 64-bit numbers.
-    fn plain(self, field: usize, length: usize) -> usize {
+    /// Bytes that the value of another field takes: a string or a piece of bytes beside its contents, and the numbers of a packed list.
+    fn plain(self, field: usize, value: &[u8]) -> usize {
+        let integers = || value.iter().filter(|byte| **byte < 128).count().saturating_mul(size_of::<i64>());
         match (self, field) {
-            (Tensor, 1) | (Attribute, 7 | 8) | (SparseTensor, 3) => length.saturating_mul(8),
+            (Tensor, 1) | (Attribute, 8) | (SparseTensor, 3) => integers(),
+            (Attribute, 7) => value.len(),
             // The contents of large fields stay where they are.
+            (Attribute, 9) => size_of::<Bytes>(),
             (Tensor, _) | (Attribute, _) => 64,
-            _ => length.saturating_add(64),
+            _ => value.len().saturating_add(64),
         }
     }
 }
 
 /// # Errors
-/// `TypeError` when the bytes are no protobuf message, or one that would take too much memory, `UnknownError` when that much
-/// cannot be had.
-pub fn check(model: &[u8]) -> Result<()> {
-    let mut cost = 0;
+/// `TypeError` when the bytes are no protobuf message, `OperationError` for one that would take more than `most` bytes of memory,
+/// `UnknownError` when that much cannot be had.
+pub fn check(model: &[u8], most: usize) -> Result<()> {
+    let mut cost = Cost { bytes: 0, most };
     walk(Model, model, &mut cost)?;
     // Decoding allocates it in pieces, and what is made for each node takes about as much again.
-    memory::require(2 * cost)
+    memory::require(cost.bytes.saturating_mul(2))
+}
+
+/// What was found so far.
+struct Cost {
+    bytes: usize,
+    most: usize,
+}
+
+impl Cost {
+    fn add(&mut self, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= self.most {
+            return Ok(());
+        }
+        let message = format!(
+            "the nodes and attributes of the model would take more than the {} bytes of memory that a model of its size is allowed; a \
+             larger maxBytes allows more",
+            self.most
+        );
+        Err(Error::new(Kind::Operation, message))
+    }
 }
 
 /// The same for a graph within a node, of which less is expected.
 pub fn check_graph(graph: &[u8]) -> Result<()> {
-    let mut cost = MOST - MOST / 8;
-    walk(Graph, graph, &mut cost)
+    walk(Graph, graph, &mut Cost { bytes: 0, most: MOST_OF_GRAPH })
 }
 
 /// The same for what a sequence or an optional value contains.
 pub fn check_content(content: &[u8]) -> Result<()> {
-    let mut cost = MOST - MOST / 64;
-    walk(ContentType, content, &mut cost)
+    walk(ContentType, content, &mut Cost { bytes: 0, most: MOST_OF_CONTENT })
 }
 
 /// The recursion ends: no message contains itself.
-fn walk(message: Message, mut rest: &[u8], cost: &mut usize) -> Result<()> {
+fn walk(message: Message, mut rest: &[u8], cost: &mut Cost) -> Result<()> {
     while !rest.is_empty() {
         let key = varint(&mut rest)?;
         let field = key >> 3;
         match key & 7 {
             0 => {
                 varint(&mut rest)?;
-                *cost += 8;
+                cost.add(8)?;
             }
             1 => skip(&mut rest, 8, cost)?,
             5 => skip(&mut rest, 4, cost)?,
@@ -104,25 +127,21 @@ fn walk(message: Message, mut rest: &[u8], cost: &mut usize) -> Result<()> {
                 rest = others;
                 match message.nested(field) {
                     Some((nested, size)) => {
-                        *cost += size;
+                        cost.add(size)?;
                         walk(nested, value, cost)?;
                     }
-                    None => *cost = cost.saturating_add(message.plain(field, length)),
+                    None => cost.add(message.plain(field, value))?,
                 }
             }
             kind => return Err(no_message(format!("a field of the unknown wire type {kind}"))),
-        }
-        if *cost > MOST {
-            return Err(malformed(format!("its structure would take more than {MOST} bytes of memory")));
         }
     }
     Ok(())
 }
 
-fn skip(rest: &mut &[u8], length: usize, cost: &mut usize) -> Result<()> {
+fn skip(rest: &mut &[u8], length: usize, cost: &mut Cost) -> Result<()> {
     *rest = rest.get(length..).ok_or_else(truncated)?;
-    *cost += 8;
-    Ok(())
+    cost.add(8)
 }
 
 fn varint(rest: &mut &[u8]) -> Result<usize> {
@@ -147,24 +166,45 @@ pub fn malformed(what: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
+    /// A message with one field that has these bytes.
+    fn within(field: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut message = vec![field << 3 | 2];
+        prost::encode_length_delimiter(bytes.len(), &mut message).unwrap();
+        message.extend(bytes);
+        message
+    }
+
     #[test]
     fn empty_messages_are_counted() {
-        let nodes = b"\x0a\x00".repeat(1 << 20);
-        let mut model = b"\x3a".to_vec();
-        prost::encode_length_delimiter(nodes.len(), &mut model).unwrap();
-        model.extend(&nodes);
-        assert!(check(&model).is_ok());
-        let nodes = b"\x0a\x00".repeat(1 << 22);
-        let mut model = b"\x3a".to_vec();
-        prost::encode_length_delimiter(nodes.len(), &mut model).unwrap();
-        model.extend(&nodes);
-        assert!(check(&model).unwrap_err().message().contains("memory"));
+        let model = |nodes: usize| within(7, &b"\x0a\x00".repeat(nodes));
+        let most = 1000 * size_of::<NodeProto>() + size_of::<GraphProto>();
+        assert!(check(&model(1000), most).is_ok());
+        let error = check(&model(1001), most).unwrap_err();
+        assert_eq!(error.kind(), Kind::Operation);
+        assert!(error.message().contains(&most.to_string()) && error.message().contains("maxBytes"), "{error}");
+    }
+
+    /// A number of a list counts as what is kept of it, and a string as one, whatever is said of it elsewhere.
+    #[test]
+    fn lists_count_as_what_is_kept() {
+        let around = size_of::<GraphProto>() + size_of::<NodeProto>() + size_of::<AttributeProto>();
+        let of = |attribute: &[u8]| within(7, &within(1, &within(5, attribute)));
+        // Three numbers of three bytes each, three of one, two floats, and two strings.
+        for (attribute, bytes) in [
+            (within(8, &[0x80u8, 0x80, 1].repeat(3)), 24),
+            (within(8, &[1; 3]), 24),
+            (within(7, &[0; 8]), 8),
+            ([within(9, b"LEAF"), within(9, b"BRANCH_LEQ")].concat(), 2 * size_of::<Bytes>()),
+        ] {
+            assert!(check(&of(&attribute), around + bytes).is_ok(), "{attribute:?}");
+            assert!(check(&of(&attribute), around + bytes - 1).is_err(), "{attribute:?}");
+        }
     }
 
     #[test]
     fn garbage_is_refused() {
         for bytes in [&b"\xff"[..], b"\x3a\x05ab", b"\x3b", b"\x09\x00", &[0xff; 32]] {
-            assert!(check(bytes).is_err(), "{bytes:?}");
+            assert!(check(bytes, usize::MAX).is_err(), "{bytes:?}");
         }
     }
 }

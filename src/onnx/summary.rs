@@ -1,5 +1,6 @@
 //! What a model holds, without importing it.
 
+use super::bounds::Bounds;
 use super::dimensions::{Dimension, Form, value_type};
 use super::element::ElementType;
 use super::file::Model;
@@ -41,7 +42,7 @@ pub struct Description {
 /// # Errors
 /// `TypeError` when the file is no valid model.
 pub fn summarize(model: &Model) -> Result<Summary> {
-    let decoded = decode(model)?;
+    let decoded = decode(model, &Bounds::default())?;
     let mut summary = Summary {
         producer: format!("{} {}", decoded.producer_name, decoded.producer_version).trim().to_owned(),
         ir_version: decoded.ir_version,

@@ -65,11 +65,14 @@ mod window;
 pub use movement::expanded;
 
 use super::emit::Emit;
+use super::file::Model;
+use super::importer::normalized;
 use super::node::Node;
+use super::protobuf::NodeProto;
 use super::refusal::Mapped;
 use super::value::Value;
 use options::Options;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Maps a node; the values of its outputs.
@@ -449,6 +452,20 @@ pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<Row> {
         return Err(format!("the operator exists in versions {first}{until} of the domain").into());
     }
     Ok(row)
+}
+
+/// Does before any graph is made of a node what all of them share, so that no run waits for it: the nodes of an ensemble of trees may be
+/// millions. What is wrong with it is said when a graph is made.
+pub fn prepare(proto: &NodeProto, opsets: &HashMap<String, i64>, model: &Model) {
+    let domain = normalized(&proto.domain);
+    if domain != "ai.onnx.ml" || !proto.op_type.starts_with("TreeEnsemble") {
+        return;
+    }
+    let version = opsets.get(domain).copied();
+    if let Ok(Row { options, .. }) = find(domain, &proto.op_type, version) {
+        let (inputs, needed) = (Vec::new(), HashSet::new());
+        ml::prepare(&Node { proto, version: version.unwrap_or(1), inputs, options, needed: &needed, model });
+    }
 }
 
 fn unknown(domain: &str, operator: &str) -> String {

@@ -1,55 +1,140 @@
-//! Ensembles of decision trees: each sample follows each tree. The weights are added up in float64.
+//! Ensembles of decision trees: each sample follows each tree. The weights are added up in float64, first those of so many trees, so that
+//! results do not depend on how many threads there are.
 
 use crate::backend::cpu::scratch;
-use crate::backend::cpu::threads::for_each_piece;
+use crate::backend::cpu::threads::{available, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODE_MASK, TreeEnsemble};
 
 /// Nanoseconds that a node takes, which is mostly somewhere else in memory than the one before.
 const COST: usize = 4;
+/// Trees whose weights are added up by themselves. Those of some hundred nodes stay in a core's cache for many samples.
+const TREES: usize = 128;
+/// Trees that are followed at once: a core asks for the next nodes of all of them before it has the first.
+const AT_ONCE: usize = 8;
+/// Samples that follow the trees of a part one after the other.
+const SAMPLES: usize = 64;
+/// Not more sums of parts are kept.
+const MOST_SUMS: usize = 1 << 20;
 
 struct Trees<'a> {
     nodes: &'a [[i32; 4]],
     thresholds: &'a [f32],
     leaves: &'a [[i32; 2]],
+    weights: &'a [f32],
+    roots: &'a [i32],
     depth: u32,
+    targets: usize,
+    aggregation: Aggregation,
 }
 
 pub fn tree_ensemble(op: &TreeEnsemble, arguments: &mut Arguments<'_, '_>) {
-    let (input, roots) = (arguments.input(op.input), arguments.input(op.roots));
-    let (weights, targets) = (arguments.input(op.weights), op.targets as usize);
+    let input = arguments.input(op.input);
     let trees = Trees {
         nodes: arguments.input(op.nodes).elements::<i32>().as_chunks().0,
         thresholds: arguments.input(op.thresholds).elements(),
         leaves: arguments.input(op.leaves).elements::<i32>().as_chunks().0,
+        weights: arguments.input(op.weights).elements(),
+        roots: arguments.input(op.roots).elements(),
         depth: op.depth,
+        targets: op.targets as usize,
+        aggregation: op.aggregation,
     };
-    let (weights, roots) = (weights.elements::<f32>(), roots.elements::<i32>());
-    let features = input.shape[1];
-    let rows = input.elements::<f32>();
-    let cost = roots.len().saturating_mul(op.depth as usize + 1).saturating_mul(COST);
-    for_each_piece(arguments.output().elements::<f32>(), targets, cost, |first, piece| {
-        let mut scores = scratch::filled(None, targets);
-        for (row, output) in rows[first * features..].chunks_exact(features).zip(piece.chunks_exact_mut(targets)) {
-            scores.fill(None);
-            for &root in roots {
-                for entry in trees.leaf(root, row) {
-                    let Some(score) = usize::try_from(trees.leaves[entry][0]).ok().and_then(|target| scores.get_mut(target))
-                    else {
-                        continue;
-                    };
-                    *score = Some(joined(op.aggregation, *score, weights[entry].into()));
-                }
-            }
-            for (output, score) in output.iter_mut().zip(&scores) {
-                let score = score.unwrap_or(0.0);
-                *output = match op.aggregation {
-                    Aggregation::Average => (score / roots.len() as f64) as f32,
-                    _ => score as f32,
-                };
-            }
+    let (rows, features) = (input.elements::<f32>(), input.shape[1]);
+    let output = arguments.output().elements::<f32>();
+    let parts = trees.roots.len().div_ceil(TREES);
+    let sums = output.len().saturating_mul(parts);
+    if parts > 1 && input.shape[0] < 4 * available() && sums <= MOST_SUMS {
+        return trees.by_part(rows, features, parts, output);
+    }
+    let cost = trees.cost(trees.roots.len());
+    for_each_piece(output, trees.targets, cost, |first, piece| {
+        let rows = rows[first * features..].chunks(SAMPLES * features);
+        for (rows, output) in rows.zip(piece.chunks_mut(SAMPLES * trees.targets)) {
+            trees.by_sample(rows, features, output);
         }
     });
+}
+
+impl Trees<'_> {
+    fn cost(&self, trees: usize) -> usize {
+        trees.saturating_mul(self.depth as usize + 1).saturating_mul(COST)
+    }
+
+    /// Has samples follow all trees, those of a part after those of another.
+    fn by_sample(&self, rows: &[f32], features: usize, output: &mut [f32]) {
+        let mut scores = scratch::filled(None, output.len());
+        let mut sums = scratch::filled(None, self.targets);
+        for roots in self.roots.chunks(TREES) {
+            for (row, scores) in rows.chunks_exact(features).zip(scores.chunks_exact_mut(self.targets)) {
+                self.add_up(roots, row, &mut sums);
+                self.join(scores, &sums);
+            }
+        }
+        self.store(&scores, output);
+    }
+
+    /// The same with several threads for each sample.
+    fn by_part(&self, rows: &[f32], features: usize, parts: usize, output: &mut [f32]) {
+        let mut sums = scratch::filled(None, output.len() * parts);
+        for_each_piece(&mut sums, self.targets, self.cost(TREES), |first, piece| {
+            for (number, sums) in (first..).zip(piece.chunks_exact_mut(self.targets)) {
+                let (sample, part) = (number / parts, number % parts);
+                let roots = &self.roots[part * TREES..self.roots.len().min((part + 1) * TREES)];
+                self.add_up(roots, &rows[sample * features..][..features], sums);
+            }
+        });
+        let mut scores = scratch::filled(None, self.targets);
+        for (sums, output) in sums.chunks_exact(parts * self.targets).zip(output.chunks_exact_mut(self.targets)) {
+            scores.fill(None);
+            sums.chunks_exact(self.targets).for_each(|sums| self.join(&mut scores, sums));
+            self.store(&scores, output);
+        }
+    }
+
+    /// What the leaves of some trees give a sample.
+    fn add_up(&self, roots: &[i32], row: &[f32], sums: &mut [Option<f64>]) {
+        sums.fill(None);
+        for roots in roots.chunks(AT_ONCE) {
+            let mut places = [-1; AT_ONCE];
+            let places = &mut places[..roots.len()];
+            places.copy_from_slice(roots);
+            for _ in 0..self.depth {
+                let mut has_moved = false;
+                for place in places.iter_mut().filter(|place| **place >= 0) {
+                    *place = self.next(*place, row);
+                    has_moved = true;
+                }
+                if !has_moved {
+                    break;
+                }
+            }
+            for entry in places.iter().flat_map(|place| self.leaf(*place)) {
+                let target = usize::try_from(self.leaves[entry][0]).ok();
+                if let Some(sum) = target.and_then(|target| sums.get_mut(target)) {
+                    *sum = Some(joined(self.aggregation, *sum, self.weights[entry].into()));
+                }
+            }
+        }
+    }
+
+    fn join(&self, scores: &mut [Option<f64>], sums: &[Option<f64>]) {
+        for (score, sum) in scores.iter_mut().zip(sums) {
+            if let Some(sum) = *sum {
+                *score = Some(joined(self.aggregation, *score, sum));
+            }
+        }
+    }
+
+    fn store(&self, scores: &[Option<f64>], output: &mut [f32]) {
+        for (output, score) in output.iter_mut().zip(scores) {
+            let score = score.unwrap_or(0.0);
+            *output = match self.aggregation {
+                Aggregation::Average => (score / self.roots.len() as f64) as f32,
+                _ => score as f32,
+            };
+        }
+    }
 }
 
 fn joined(aggregation: Aggregation, score: Option<f64>, weight: f64) -> f64 {
@@ -67,32 +152,30 @@ fn clamped(index: i32, count: usize) -> usize {
     usize::try_from(index).unwrap_or(0).min(count - 1)
 }
 
+/// For each mode, how numbers that it holds for compare: less, equal, greater, or not at all.
+const HOLDS: [u8; 8] = [0b0011, 0b0001, 0b0110, 0b0100, 0b0010, 0b1101, 0, 0];
+
 impl Trees<'_> {
-    /// The entries of the leaf that a row of features comes to.
-    fn leaf(&self, root: i32, row: &[f32]) -> std::ops::Range<usize> {
-        let mut at = root;
-        for _ in 0..self.depth {
-            if at < 0 {
-                break;
-            }
-            let number = clamped(at, self.nodes.len());
-            let [feature, mode, yes, no] = self.nodes[number];
-            let (x, threshold) = (row[clamped(feature, row.len())], self.thresholds[number]);
-            let holds = match mode & MODE_MASK {
-                0 => x <= threshold,
-                1 => x < threshold,
-                2 => x >= threshold,
-                3 => x > threshold,
-                4 => x == threshold,
-                5 => x != threshold,
-                _ => false,
-            };
-            at = if holds || mode & MISSING_IS_TRUE != 0 && x.is_nan() { yes } else { no };
-        }
-        if at >= 0 {
+    /// Where a row of features comes to from a node. Without branches: which way it goes nobody can tell before.
+    #[inline]
+    fn next(&self, place: i32, row: &[f32]) -> i32 {
+        let number = clamped(place, self.nodes.len());
+        let node = &self.nodes[number];
+        let [feature, mode, ..] = *node;
+        let (x, threshold) = (row[clamped(feature, row.len())], self.thresholds[number]);
+        let compares = u8::from(x < threshold) | u8::from(x == threshold) << 1 | u8::from(x > threshold) << 2;
+        let compares = compares | u8::from(compares == 0) << 3;
+        let holds = HOLDS[(mode & MODE_MASK) as usize] & compares != 0;
+        let is_missing = mode & MISSING_IS_TRUE != 0 && x.is_nan();
+        node[3 - usize::from(holds | is_missing)]
+    }
+
+    /// The entries of a leaf, if it is one.
+    fn leaf(&self, place: i32) -> std::ops::Range<usize> {
+        if place >= 0 {
             return 0..0;
         }
-        let first = clamped(-1 - at, self.leaves.len());
+        let first = clamped(-1 - place, self.leaves.len());
         let more = self.leaves[first..].iter().take_while(|[_, more]| *more != 0).count();
         first..(first + more + 1).min(self.leaves.len())
     }
@@ -164,6 +247,32 @@ mod tests {
         assert_eq!(of(Aggregation::Average), [2.0, 0.0, 5.0, 1.0, 0.0, 5.0 / 3.0]);
         assert_eq!(of(Aggregation::Min), [2.0, 0.0, 5.0, -3.0, 0.0, 5.0]);
         assert_eq!(of(Aggregation::Max), [2.0, 0.0, 5.0, 4.0, 0.0, 5.0]);
+    }
+
+    /// Many trees, whose weights no order but one adds up to the same: whether there is a sample or are many, on one thread or several.
+    #[test]
+    fn sums_do_not_depend_on_samples_and_threads() {
+        let weights = [1e8f32, 1.0, -1e8, 3e-5, 7.0];
+        let leaves: Vec<([i32; 2], f32)> =
+            (0..1000).map(|i| ([i % 3, 0], weights[i as usize % 5] * (1 + i % 7) as f32)).collect();
+        let roots: Vec<i32> = (0..1000).map(|i| -1 - i).collect();
+        let of = |samples: usize| {
+            let rows = vec![[0.0, 0.0]; samples];
+            scores(&rows, &[([0, 0, -1, -1], 0.0)], &leaves, &roots, (3, 0), Aggregation::Sum)
+        };
+        // In float64, and those of 128 trees first.
+        let mut expected = [0f64; 3];
+        for leaves in leaves.chunks(128) {
+            let mut sums = [0f64; 3];
+            leaves.iter().for_each(|([target, _], weight)| sums[*target as usize] += f64::from(*weight));
+            expected.iter_mut().zip(sums).for_each(|(expected, sum)| *expected += sum);
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for samples in [1, 2, 11, 150] {
+            let expected: Vec<f32> = expected.iter().map(|&sum| sum as f32).cycle().take(3 * samples).collect();
+            assert_eq!(of(samples), expected, "{samples}");
+            assert_eq!(pool.install(|| of(samples)), expected, "{samples}");
+        }
     }
 
     /// Whatever the tables hold, a walk ends, within them.

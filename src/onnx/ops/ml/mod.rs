@@ -14,7 +14,7 @@ pub use features::{array_feature_extractor, binarizer, imputer, normalizer, scal
 pub use labels::{label_encoder, one_hot_encoder};
 pub use linear::{linear_classifier, linear_regressor};
 pub use svm::{svm_classifier, svm_regressor};
-pub use versions::{tree_ensemble, tree_ensemble_classifier, tree_ensemble_regressor};
+pub use versions::{prepare, tree_ensemble, tree_ensemble_classifier, tree_ensemble_regressor};
 
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;

@@ -1,12 +1,17 @@
-//! The tables of an ensemble of trees, as the operator `treeEnsemble` takes them.
+//! The tables of an ensemble of trees, as the operator `treeEnsemble` takes them: made once for a node of a model, and shared by all
+//! graphs that are made of it.
 
-use super::{check_length, floats, int32s};
+use super::check_length;
 use crate::graph::OperandId;
 use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODES, TreeEnsemble};
 use crate::memory;
+use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::size;
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
+use bytes::Bytes;
+use std::sync::OnceLock;
 
 /// Where a branch leads.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,117 +42,256 @@ pub struct Entry {
     pub continues: bool,
 }
 
+/// Trees that are being read: 20 bytes for each branch, and 12 for each entry of a leaf.
 #[derive(Debug, Default)]
 pub struct Ensemble {
-    pub branches: Vec<Branch>,
-    pub entries: Vec<Entry>,
-    pub roots: Vec<Child>,
+    /// See [`TreeEnsemble`] for these.
+    nodes: Vec<[i32; 4]>,
+    thresholds: Vec<f32>,
+    leaves: Vec<[i32; 2]>,
+    weights: Vec<f32>,
+    roots: Vec<i32>,
+    /// The greatest feature that is compared, and one that there cannot be.
+    last_feature: i64,
+    wrong_feature: Option<i64>,
+    targets: Targets,
+}
+
+/// What the entries of leaves have in common.
+#[derive(Clone, Copy, Debug, Default)]
+struct Targets {
+    least: Option<u32>,
+    greatest: Option<u32>,
+    has_negative: bool,
 }
 
 impl Ensemble {
+    pub fn push(&mut self, branch: &Branch) -> Mapped<()> {
+        match i32::try_from(branch.feature) {
+            Ok(0..) => self.last_feature = self.last_feature.max(branch.feature),
+            _ => self.wrong_feature = Some(branch.feature),
+        }
+        let missing = if branch.missing_is_true { MISSING_IS_TRUE } else { 0 };
+        let [yes, no] = branch.children.map(index);
+        self.nodes.push([branch.feature as i32, branch.mode as i32 | missing, yes?, no?]);
+        // Of a double, rounded as the features of doubles are: what is equal stays equal.
+        self.thresholds.push(branch.threshold as f32);
+        Ok(())
+    }
+
+    pub fn push_entry(&mut self, entry: &Entry) -> Mapped<()> {
+        self.leaves.push([entry.target.map_or(Ok(-1), number)?, i32::from(entry.continues)]);
+        self.weights.push(entry.weight as f32);
+        let Targets { least, greatest, has_negative } = &mut self.targets;
+        if let Some(target) = entry.target {
+            *least = Some(least.map_or(target, |least| least.min(target)));
+            *greatest = (*greatest).max(Some(target));
+        }
+        *has_negative |= entry.weight < 0.0;
+        Ok(())
+    }
+
+    pub fn push_root(&mut self, root: Child) -> Mapped<()> {
+        self.roots.push(index(root)?);
+        Ok(())
+    }
+
+    /// How many entries of leaves there are.
+    pub fn entries(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Compares the feature of a branch with another number too, where it is no equal: the place of the branch that does.
+    pub fn or_equal(&mut self, place: usize, number: f64) -> Mapped<usize> {
+        let [feature, mode, yes, no] = self.nodes[place];
+        let next = self.nodes.len();
+        self.nodes.push([feature, mode & !MISSING_IS_TRUE, yes, no]);
+        self.thresholds.push(number as f32);
+        self.nodes[place][3] = index(Child::Node(next))?;
+        Ok(next)
+    }
+
+    /// The ensemble for all graphs.
+    ///
+    /// # Errors
+    /// Nodes that lead back to themselves.
+    pub fn finish(mut self) -> Mapped<Trees> {
+        if self.roots.is_empty() {
+            return Err("an ensemble without trees".into());
+        }
+        let depth = size(self.depth()?)?;
+        let (branches, entries) = (self.nodes.len(), self.weights.len());
+        // There is at least one of everything.
+        if branches == 0 {
+            (self.nodes, self.thresholds) = (vec![[0, 0, -1, -1]], vec![0.0]);
+        }
+        if entries == 0 {
+            (self.leaves, self.weights) = (vec![[-1, 0]], vec![0.0]);
+        }
+        let Ensemble { nodes, thresholds, leaves, weights, roots, last_feature, wrong_feature, targets } = self;
+        Ok(Trees {
+            nodes: Numbers::of(nodes),
+            thresholds: Numbers::of(thresholds),
+            leaves: Numbers::of(leaves),
+            weights: Numbers::of(weights),
+            roots: Numbers::of(roots),
+            branches,
+            last_feature: if branches == 0 { -1 } else { last_feature },
+            wrong_feature,
+            targets,
+            depth,
+            ones: OnceLock::new(),
+            all: OnceLock::new(),
+        })
+    }
+
+    /// How many branches lie on the longest way from a root to a leaf.
+    fn depth(&self) -> Mapped<usize> {
+        const NEW: u32 = 0;
+        /// It is on the way that is gone along.
+        const OPEN: u32 = 1;
+        /// Behind it, how many branches lie on the longest way from it on.
+        const DONE: u32 = 1;
+        let mut states = memory::filled(NEW, self.nodes.len())?;
+        let mut stack: Vec<i32> = Vec::new();
+        let mut deepest = 0;
+        for &root in self.roots.iter().filter(|root| **root >= 0) {
+            stack.push(root);
+            while let Some(&node) = stack.last() {
+                let place = node as usize;
+                let [_, _, children @ ..] =
+                    self.nodes.get(place).ok_or_else(|| format!("a tree that leads to node {node}, which is none"))?;
+                match states[place] {
+                    NEW => {
+                        states[place] = OPEN;
+                        for &child in children.iter().filter(|child| **child >= 0) {
+                            match states.get(child as usize) {
+                                Some(&NEW) | None => stack.push(child),
+                                Some(&OPEN) => return Err("a tree with a node that leads back to itself".into()),
+                                Some(_) => {}
+                            }
+                        }
+                    }
+                    // All that it leads to has been seen.
+                    OPEN => {
+                        let below = |child: i32| if child < 0 { 0 } else { states[child as usize] - DONE };
+                        states[place] = DONE + 1 + below(children[0]).max(below(children[1]));
+                        stack.pop();
+                    }
+                    _ => {
+                        stack.pop();
+                    }
+                }
+            }
+            deepest = deepest.max(states[root as usize] - DONE);
+        }
+        Ok(deepest as usize)
+    }
+}
+
+/// Numbers of a table, which graphs have where they lie.
+#[derive(Clone, Debug)]
+struct Numbers {
+    rows: usize,
+    bytes: Bytes,
+}
+
+struct Rows<T>(Vec<T>);
+
+impl<T: bytemuck::NoUninit> AsRef<[u8]> for Rows<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl Numbers {
+    fn of<T: bytemuck::NoUninit + Send>(rows: Vec<T>) -> Numbers {
+        Numbers { rows: rows.len(), bytes: Bytes::from_owner(Rows(rows)) }
+    }
+
+    fn rows<T: bytemuck::AnyBitPattern>(&self) -> &[T] {
+        bytemuck::cast_slice(&self.bytes)
+    }
+
+    /// As a constant, of so many numbers in a row if there are several.
+    fn operand(&self, element: ElementType, columns: Option<usize>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let shape = std::iter::once(self.rows).chain(columns).collect();
+        emit.operand(&Tensor { element, shape, bytes: self.bytes.clone() }.into())
+    }
+}
+
+/// The trees of a node.
+#[derive(Debug)]
+pub struct Trees {
+    nodes: Numbers,
+    thresholds: Numbers,
+    leaves: Numbers,
+    weights: Numbers,
+    roots: Numbers,
+    /// Nodes that are no leaves.
+    branches: usize,
+    last_feature: i64,
+    wrong_feature: Option<i64>,
+    targets: Targets,
+    depth: u32,
+    /// Weights of 1.
+    ones: OnceLock<Numbers>,
+    /// For a number of targets, whether every sample reaches all of them.
+    all: OnceLock<(u32, bool)>,
+}
+
+impl Trees {
     /// The scores of rows of features for each target.
     ///
     /// # Errors
-    /// Nodes that lead back to themselves, and features and targets that there are not.
+    /// Features and targets that there are not.
     pub fn scores(&self, input: OperandId, targets: u32, aggregation: Aggregation, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        self.weighted(&self.weights, input, targets, aggregation, emit)
+    }
+
+    /// How many leaves count for each target.
+    pub fn counts(&self, input: OperandId, targets: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        let ones = self.ones.get_or_init(|| Numbers::of(vec![1f32; self.weights.rows]));
+        self.weighted(ones, input, targets, Aggregation::Sum, emit)
+    }
+
+    fn weighted(
+        &self,
+        weights: &Numbers,
+        input: OperandId,
+        targets: u32,
+        aggregation: Aggregation,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<OperandId> {
         let features = emit.shape(input)[1];
-        let (mut nodes, mut thresholds) = (Vec::new(), Vec::new());
-        for branch in &self.branches {
-            if !(0..i64::from(features)).contains(&branch.feature) {
-                return Err(format!("a tree that compares feature {} of {features}", branch.feature).into());
-            }
-            let missing = if branch.missing_is_true { MISSING_IS_TRUE } else { 0 };
-            let [yes, no] = branch.children.map(index);
-            nodes.extend([branch.feature as i32, branch.mode as i32 | missing, yes?, no?]);
-            // Of a double, rounded as the features of doubles are: what is equal stays equal.
-            thresholds.push(branch.threshold as f32);
+        if let Some(feature) = self.wrong_feature.or((self.last_feature >= features.into()).then_some(self.last_feature)) {
+            return Err(format!("a tree that compares feature {feature} of {features}").into());
         }
-        let (mut leaves, mut weights) = (Vec::new(), Vec::new());
-        for entry in &self.entries {
-            if let Some(target) = entry.target.filter(|&target| target >= targets) {
-                return Err(format!("a leaf for target or class {target} of {targets}").into());
-            }
-            leaves.extend([entry.target.map_or(Ok(-1), number)?, i32::from(entry.continues)]);
-            weights.push(entry.weight as f32);
+        if let Some(target) = self.targets.greatest.filter(|&target| target >= targets) {
+            return Err(format!("a leaf for target or class {target} of {targets}").into());
         }
-        let roots = self.roots.iter().map(|&root| index(root)).collect::<Mapped<Vec<i32>>>()?;
-        if roots.is_empty() {
-            return Err("an ensemble without trees".into());
-        }
-        // There is at least one of everything.
-        if thresholds.is_empty() {
-            (nodes, thresholds) = (vec![0, 0, -1, -1], vec![0.0]);
-        }
-        if weights.is_empty() {
-            (leaves, weights) = (vec![-1, 0], vec![0.0]);
-        }
-        let depth = size(self.depth()?)?;
         let op = TreeEnsemble {
             input,
-            nodes: int32s(emit, &[thresholds.len(), 4], &nodes)?,
-            thresholds: floats(emit, &[thresholds.len()], &thresholds)?,
-            leaves: int32s(emit, &[weights.len(), 2], &leaves)?,
-            weights: floats(emit, &[weights.len()], &weights)?,
-            roots: int32s(emit, &[roots.len()], &roots)?,
+            nodes: self.nodes.operand(ElementType::Int32, Some(4), emit)?,
+            thresholds: self.thresholds.operand(ElementType::Float, None, emit)?,
+            leaves: self.leaves.operand(ElementType::Int32, Some(2), emit)?,
+            weights: weights.operand(ElementType::Float, None, emit)?,
+            roots: self.roots.operand(ElementType::Int32, None, emit)?,
             targets,
-            depth,
+            depth: self.depth,
             aggregation,
         };
         emit.push(op)
     }
 
-    /// How many branches lie on the longest way from a root to a leaf.
-    fn depth(&self) -> Mapped<usize> {
-        #[derive(Clone, Copy)]
-        enum State {
-            New,
-            /// It is on the way that is gone along.
-            Open,
-            Done(usize),
-        }
-        let mut states = vec![State::New; self.branches.len()];
-        let mut stack: Vec<usize> = Vec::new();
-        let mut deepest = 0;
-        for root in &self.roots {
-            let Child::Node(root) = *root else { continue };
-            stack.push(root);
-            while let Some(&node) = stack.last() {
-                let branch = self.branches.get(node).ok_or_else(|| format!("a tree that leads to node {node}, which is none"))?;
-                match states[node] {
-                    State::Done(_) => {
-                        stack.pop();
-                    }
-                    State::New => {
-                        states[node] = State::Open;
-                        for child in branch.children {
-                            let Child::Node(child) = child else { continue };
-                            match states.get(child) {
-                                Some(State::New) | None => stack.push(child),
-                                Some(State::Open) => return Err("a tree with a node that leads back to itself".into()),
-                                Some(State::Done(_)) => {}
-                            }
-                        }
-                    }
-                    // All that it leads to has been seen.
-                    State::Open => {
-                        let below = |child: Child| match child {
-                            Child::Node(child) => match states[child] {
-                                State::Done(depth) => depth,
-                                _ => 0,
-                            },
-                            Child::Leaf(_) => 0,
-                        };
-                        let depth = 1 + below(branch.children[0]).max(below(branch.children[1]));
-                        states[node] = State::Done(depth);
-                        stack.pop();
-                    }
-                }
-            }
-            if let State::Done(depth) = states[root] {
-                deepest = deepest.max(depth);
-            }
-        }
-        Ok(deepest)
+    /// Whether no weight is negative.
+    pub fn is_probability(&self) -> bool {
+        !self.targets.has_negative
+    }
+
+    /// Whether no leaf counts for another target.
+    pub fn has_only(&self, target: u32) -> bool {
+        [self.targets.least, self.targets.greatest].into_iter().flatten().all(|other| other == target)
     }
 
     /// Whether every sample has a weight for each target: some tree has one in all of its leaves.
@@ -155,31 +299,38 @@ impl Ensemble {
     /// # Errors
     /// When there is no memory for so many targets.
     pub fn reaches_all(&self, targets: u32) -> Mapped<bool> {
+        if let Some((_, reaches)) = self.all.get().filter(|(of, _)| *of == targets) {
+            return Ok(*reaches);
+        }
+        let reaches = self.find_targets(targets)?;
+        let _ = self.all.set((targets, reaches));
+        Ok(reaches)
+    }
+
+    fn find_targets(&self, targets: u32) -> Mapped<bool> {
+        let (nodes, roots) = (self.nodes.rows::<[i32; 4]>(), self.roots.rows::<i32>());
         let mut reached = memory::filled(false, targets as usize)?;
         // Of each target the last leaf that has it, and in how many leaves of a tree it is.
         let mut found = memory::filled((usize::MAX, 0usize), targets as usize)?;
         let (mut leaf, mut visits) = (0, 0);
-        for &root in &self.roots {
+        for &root in roots {
             let (first, mut stack) = (leaf, vec![root]);
             while let Some(child) = stack.pop() {
-                match child {
-                    Child::Node(node) => {
-                        // More visits than nodes: some are shared, and there may be very many ways.
-                        visits += 1;
-                        if visits > self.branches.len() {
-                            return Ok(false);
-                        }
-                        stack.extend(self.branches.get(node).into_iter().flat_map(|branch| branch.children));
+                if child >= 0 {
+                    // More visits than nodes: some are shared, and there may be very many ways.
+                    visits += 1;
+                    if visits > self.branches {
+                        return Ok(false);
                     }
-                    Child::Leaf(entry) => {
-                        for target in self.leaf(entry) {
-                            if let Some((last, count)) = found.get_mut(target as usize).filter(|(last, _)| *last != leaf) {
-                                *count = if *last == usize::MAX || *last < first { 1 } else { *count + 1 };
-                                *last = leaf;
-                            }
+                    stack.extend(nodes.get(child as usize).into_iter().flat_map(|[_, _, children @ ..]| children));
+                } else {
+                    for target in self.leaf(-1 - child) {
+                        if let Some((last, count)) = found.get_mut(target as usize).filter(|(last, _)| *last != leaf) {
+                            *count = if *last == usize::MAX || *last < first { 1 } else { *count + 1 };
+                            *last = leaf;
                         }
-                        leaf += 1;
                     }
+                    leaf += 1;
                 }
             }
             for (reached, (last, count)) in reached.iter_mut().zip(&found) {
@@ -190,16 +341,10 @@ impl Ensemble {
     }
 
     /// The targets of a leaf.
-    fn leaf(&self, entry: usize) -> impl Iterator<Item = u32> {
-        let own = self.entries.get(entry..).unwrap_or_default();
-        let more = own.iter().take_while(|entry| entry.continues).count();
-        own.iter().take(more + 1).filter_map(|entry| entry.target)
-    }
-
-    /// The same trees, whose leaves count for each target once.
-    pub fn counting(&self) -> Ensemble {
-        let entries = self.entries.iter().map(|&entry| Entry { weight: 1.0, ..entry }).collect();
-        Ensemble { branches: self.branches.clone(), entries, roots: self.roots.clone() }
+    fn leaf(&self, entry: i32) -> impl Iterator<Item = u32> {
+        let own = self.leaves.rows::<[i32; 2]>().get(entry as usize..).unwrap_or_default();
+        let more = own.iter().take_while(|[_, continues]| *continues != 0).count();
+        own.iter().take(more + 1).filter_map(|[target, _]| u32::try_from(*target).ok())
     }
 }
 
@@ -233,16 +378,17 @@ pub fn check_lengths(lists: &[(&str, usize)]) -> Mapped<usize> {
 mod tests {
     use super::*;
 
-    fn branch(children: [Child; 2]) -> Branch {
-        Branch { feature: 0, mode: 0, threshold: 0.0, missing_is_true: false, children }
-    }
-
     #[test]
     fn depth_of_trees_that_share_nodes_and_of_circles() {
         use Child::{Leaf, Node};
         let of = |children: &[[Child; 2]], roots: &[Child]| {
-            let branches = children.iter().copied().map(branch).collect();
-            Ensemble { branches, entries: vec![], roots: roots.to_vec() }.depth()
+            let mut ensemble = Ensemble::default();
+            for &children in children {
+                let branch = Branch { feature: 0, mode: 0, threshold: 0.0, missing_is_true: false, children };
+                ensemble.push(&branch).unwrap();
+            }
+            roots.iter().for_each(|&root| ensemble.push_root(root).unwrap());
+            ensemble.depth()
         };
         assert_eq!(of(&[], &[Leaf(0)]), Ok(0));
         // Each of forty nodes leads to the next one twice: 2⁴⁰ ways of 40 nodes.
