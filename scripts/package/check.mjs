@@ -1,7 +1,11 @@
 // What must hold of an addon before it is packed.
 import { statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { must, succeeds } from './command.mjs';
+import { ours } from './description.mjs';
 import { GLIBC, targets } from './targets.mjs';
+
+const { platform } = createRequire(import.meta.url)('../../lib/addon/platform.js');
 
 const LARGEST = 20e6;
 /** Libraries that every system has which Node runs on. Neither libstdc++ nor libgcc_s: musl's images lack them. */
@@ -12,7 +16,16 @@ export async function checkAddon(name, file) {
   const { size } = statSync(file);
   if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
   if (targets[name].triple.includes('linux')) await checkElf(file);
+  await checkVersion(name, file);
   return size;
+}
+
+/** Where this machine can load it. */
+async function checkVersion(name, file) {
+  const { system, architecture, libc } = platform();
+  if (name !== [system, architecture, ...(libc ? [libc] : [])].join('-')) return;
+  const found = (await must(process.execPath, ['-p', `require(${JSON.stringify(file)}).version()`])).trim();
+  if (found !== ours().version) throw new Error(`${file} is of version ${found}, not ${ours().version}`);
 }
 
 async function checkElf(file) {
