@@ -63,6 +63,10 @@ export function initialize(settle: (batch: any[] | undefined) => void): number;
 export function settleSoon(): void;
 /** Calls `settle` for some of what is ready. */
 export function settleRest(): void;
+/** Until `isReady()` is called nobody is woken for what becomes ready: no script is to run in between. */
+export function holdSettling(): void;
+/** Whether something is ready that was asked for since `holdSettling()`: then `settleRest` is to be called at the end of this round. */
+export function isReady(): boolean;
 export function operators(): Operator[];
 export function dataTypes(): string[];
 

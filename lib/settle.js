@@ -48,7 +48,7 @@ function begin(entry, start) {
   });
   pending.set(request, entry);
   try {
-    start(request);
+    if (startsAtOnce(start, request)) entry.soon = false;
   } catch (error) {
     pending.delete(request);
     throw nativeError(error);
@@ -56,6 +56,22 @@ function begin(entry, start) {
   if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
   if (entry.soon && entry.context.habits) polling.expect(entry.context);
   return promise;
+}
+
+/**
+ * Calls a native function, which may carry out what is short at once; tells whether its result is ready. Promises are settled in a turn of
+ * their own all the same: script that asks again and again lets timers and input have theirs.
+ */
+function startsAtOnce(start, request) {
+  native.holdSettling();
+  let isReady = false;
+  try {
+    start(request);
+  } finally {
+    isReady = native.isReady();
+    if (isReady) setImmediate(native.settleRest);
+  }
+  return isReady;
 }
 
 /**

@@ -25,7 +25,7 @@ use crate::timeline::Done;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A device and what it can do.
 pub trait Backend: Clone + Send + Sync + 'static {
@@ -48,6 +48,16 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Whether a core is left for the timeline while runs are under way.
     fn leaves_a_core(&self) -> bool {
         true
+    }
+
+    /// Whether any thread may do what the timeline's would, one at a time.
+    fn works_here(&self) -> bool {
+        false
+    }
+
+    /// What a run is expected to take on one thread, for a backend whose runs any thread may do.
+    fn time_here(&self, _graph: &Self::Executable) -> Duration {
+        Duration::MAX
     }
 
     /// Storage of zeros.
@@ -216,6 +226,8 @@ pub struct Turn {
     pub number: u64,
     /// Nothing else waits for its turn, so that this may have the calling thread for a while.
     pub alone: bool,
+    /// It is to be done on the calling thread, which has little time.
+    pub here: bool,
     /// A run that is under way when it is given up may stop early, and reports an error then.
     pub watch: Watch,
 }

@@ -100,7 +100,7 @@ impl Context {
         self.running.has_ended() && self.device.get().is_none()
     }
 
-    /// Enqueues a task. When the context has ended the task is dropped, which reports it.
+    /// Sends a task. When the context has ended the task is dropped, which reports it.
     ///
     /// # Errors
     /// `OperationError` for a task that nobody waits for, when too many wait.
@@ -109,7 +109,7 @@ impl Context {
             relay.send(task);
             return Ok(());
         }
-        self.running.with(|timeline| timeline.send(task)).unwrap_or(Ok(()))
+        self.running.way().map_or(Ok(()), |way| way.send(task))
     }
 
     /// What enqueues a task from any thread.
@@ -120,7 +120,7 @@ impl Context {
                 relay.send(task);
                 Ok(())
             }
-            None => running.with(|timeline| timeline.send(task)).unwrap_or(Ok(())),
+            None => running.way().map_or(Ok(()), |way| way.send(task)),
         }
     }
 

@@ -24,7 +24,7 @@ use super::steps::{Kept, Stepped};
 use super::tensors::Tensor;
 use crate::backend::Watch;
 use crate::error::Result;
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, Way};
 use napi::sys;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -89,6 +89,11 @@ impl Running {
     /// Nothing when the timeline was joined, or has not started.
     pub fn with<R>(&self, use_it: impl FnOnce(&Timeline) -> R) -> Option<R> {
         if let State::Started(timeline) = &*lock(&self.0) { Some(use_it(timeline)) } else { None }
+    }
+
+    /// What sends tasks to the timeline, if that is there. No lock is held while a task is sent, which may be carried out on the way.
+    pub fn way(&self) -> Option<Way> {
+        self.with(Timeline::way)
     }
 
     /// The timeline is there; where it is not wanted any more it stops.

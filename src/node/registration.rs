@@ -98,6 +98,8 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "destroyWatch" => compute::destroy_watch;
     "settleSoon" => settle_soon;
     "settleRest" => settle_rest;
+    "holdSettling" => hold;
+    "isReady" => is_ready;
 };
 
 /// For tests only.
@@ -147,6 +149,17 @@ fn initialize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 fn settle_soon<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.settler.settle_soon(call.scope);
     Ok(None)
+}
+
+/// `holdSettling()`: until `isReady()` nobody is woken for what becomes ready.
+fn hold<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    call.environment.settler.hold();
+    Ok(None)
+}
+
+/// `isReady()`: whether something has become ready meanwhile, for which `settleRest()` is to be called at the end of this round.
+fn is_ready<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    call.scope.boolean(call.environment.settler.let_go()).map(Some)
 }
 
 /// `settleRest()`: settles some of what was put off.

@@ -22,7 +22,7 @@ use super::script::{Scope, Value, internal};
 use super::steps;
 use crate::error::Result;
 use crate::graph::Descriptor;
-use crate::timeline::Done;
+use crate::timeline::{Done, here};
 use napi::sys;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -211,6 +211,18 @@ impl Queue {
         ready
     }
 
+    /// Wakes nobody for what comes until [`Queue::let_go`]. Tells whether somebody would be woken otherwise.
+    fn hold(&self) -> bool {
+        !std::mem::replace(&mut self.lock().signalled, true)
+    }
+
+    /// Whether something is ready since [`Queue::hold`], which is to be taken then.
+    fn let_go(&self) -> bool {
+        let mut state = self.lock();
+        state.signalled = !state.settled.is_empty();
+        state.signalled
+    }
+
     /// Whose is the first that is ready. Nobody is woken for it, or for what comes from now on, until it is taken.
     fn put_off(&self) -> Option<Request> {
         let mut state = self.lock();
@@ -240,6 +252,8 @@ pub struct Settler {
     function: Cell<sys::napi_threadsafe_function>,
     rounds: RefCell<Option<Rounds>>,
     pace: Pace,
+    /// Nobody is woken at the moment.
+    is_held: Cell<bool>,
     external: Rc<External>,
     listeners: RefCell<Vec<Listener>>,
 }
@@ -278,7 +292,15 @@ struct Listener {
 impl Settler {
     pub fn new(queue: Arc<Queue>, external: Rc<External>) -> Self {
         let function = Cell::new(ptr::null_mut());
-        Settler { queue, function, rounds: RefCell::default(), pace: Pace::new(), external, listeners: RefCell::default() }
+        Settler {
+            queue,
+            function,
+            rounds: RefCell::default(),
+            pace: Pace::new(),
+            is_held: Cell::default(),
+            external,
+            listeners: RefCell::default(),
+        }
     }
 
     /// Makes the threadsafe function.
@@ -315,6 +337,7 @@ impl Settler {
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
         *self.rounds.borrow_mut() = Rounds::of(scope);
+        here::begin_turn();
         self.queue.open(Wake(function));
         Ok(())
     }
@@ -368,6 +391,17 @@ impl Settler {
         Ok(Done::new(move |result: Result<T>| queue.push(request, result.map(outcome))))
     }
 
+    /// Script is about to ask for something, which may be ready when it has.
+    pub fn hold(&self) {
+        self.is_held.set(self.queue.hold());
+    }
+
+    /// It has asked. Whether something is ready, for which script will call [`Settler::settle_some`] at the end of this round of the
+    /// event loop: nobody is woken.
+    pub fn let_go(&self) -> bool {
+        self.is_held.take() && self.queue.let_go()
+    }
+
     /// Settles what is ready, or becomes so within a moment.
     pub fn settle_soon(&self, scope: Scope<'_>) {
         self.queue.look(MOMENT);
@@ -393,6 +427,7 @@ impl Settler {
     /// Settles what is ready, or the first of it.
     pub fn settle_some(&self, scope: Scope<'_>) {
         self.external.tell(scope);
+        here::begin_turn();
         let most = self.pace.next(self.pace.since.take().map(|since| since.elapsed()));
         let mut ready = self.queue.take(most);
         if ready.len() == most {

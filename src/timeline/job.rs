@@ -8,9 +8,7 @@ use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use smallvec::SmallVec;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A job, by its slot and the number of jobs that had the slot before: the id of a finished job is never another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub enum Work<B: Backend> {
         done: Done<()>,
     },
     Dispatch {
-        graph: Rc<GraphEntry<B>>,
+        graph: Arc<GraphEntry<B>>,
         inputs: Tensors<B>,
         outputs: Tensors<B>,
         label: String,
@@ -45,7 +43,7 @@ pub enum Work<B: Backend> {
     },
     /// Like a dispatch, on tensors that nobody else knows or on parts of some; an output that is absent is not wanted.
     Compute {
-        graph: Rc<GraphEntry<B>>,
+        graph: Arc<GraphEntry<B>>,
         inputs: Tensors<B>,
         outputs: Vec<Option<TensorRef<B::Tensor>>>,
         end: Computed<B>,
@@ -78,11 +76,11 @@ pub enum End<B: Backend> {
         outputs: Tensors<B>,
         what: &'static str,
         label: String,
-        graph: Option<Rc<GraphEntry<B>>>,
+        graph: Option<Arc<GraphEntry<B>>>,
     },
     /// The outputs go to the caller's memory, and the caller hears of the result.
     Computed {
-        graph: Rc<GraphEntry<B>>,
+        graph: Arc<GraphEntry<B>>,
         end: Computed<B>,
     },
     /// The caller hears of the result.
@@ -112,7 +110,7 @@ pub struct GraphEntry<B: Backend> {
     pub bytes: usize,
     pub label: String,
     /// Why it can never run again.
-    pub error: RefCell<Option<Error>>,
+    pub error: OnceLock<Error>,
 }
 
 struct Slot<B: Backend> {

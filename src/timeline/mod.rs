@@ -3,7 +3,8 @@
 //!
 //! A script's methods only send [`Task`]s. The timeline turns each into a *job* that waits for the jobs before it that
 //! touch the same tensors: a writer for all earlier users, a reader for the last writer. Jobs that wait for nothing start
-//! at once and may run at the same time; the backend reports each one's end through its [`Done`].
+//! at once and may run at the same time; the backend reports each one's end through its [`Done`]. While it has nothing else to do,
+//! the loop is lent to whoever asks for something short ([`here`]).
 //!
 //! # Invariants
 //!
@@ -18,9 +19,12 @@
 
 mod builds;
 mod done;
+pub mod here;
 mod ids;
 mod job;
+mod reports;
 mod run;
+mod shared;
 mod spin_wait;
 mod task;
 mod tensor_state;
@@ -43,26 +47,73 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use here::Room;
+use shared::Shared;
 use waiting::Waiting;
 
 /// So often whoever waits for the thread looks whether it is busy with a run.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The way to a timeline. Dropping it stops the timeline without waiting; [`Timeline::join`] waits.
+/// A timeline. Dropping it stops the timeline without waiting; [`Timeline::join`] waits.
 #[derive(Debug)]
 pub struct Timeline {
-    tasks: Sender<Task>,
+    way: Way,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    host_thread: Option<Arc<HostThread>>,
     /// Taken when it is used: it holds the backend, whose threads are to end with the timeline.
     cancel: Mutex<Option<Cancel>>,
     thread: Option<JoinHandle<()>>,
     /// A run may have the thread.
     is_running: Arc<AtomicBool>,
-    waiting: Arc<Waiting>,
     /// Nothing is ever sent here; it is disconnected when the thread has let go of everything.
     ended: Receiver<()>,
+}
+
+/// The way to a timeline, for any thread.
+#[derive(Clone)]
+pub struct Way(Arc<Inner>);
+
+struct Inner {
+    tasks: Sender<Task>,
+    host_thread: Option<Arc<HostThread>>,
+    waiting: Arc<Waiting>,
+    attempt: Attempt,
+}
+
+/// Carries a task out on the calling thread, or gives it back.
+type Attempt = Box<dyn Fn(Task, Room, &Sender<Task>) -> Result<(), Task> + Send + Sync>;
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Way")
+    }
+}
+
+impl Way {
+    /// Sends a task, or carries it out where it is short and the timeline has nothing else to do. When the timeline has ended the
+    /// task is dropped, which reports it.
+    ///
+    /// # Errors
+    /// `OperationError` for a task that nobody waits for, when too many wait.
+    pub fn send(&self, task: Task) -> Result<()> {
+        let Inner { tasks, host_thread, waiting, attempt } = &*self.0;
+        let count = task.count();
+        if let Err(error) = waiting.admit(count) {
+            return task.refuse(error);
+        }
+        if let Some(host_thread) = host_thread {
+            host_thread.is_here();
+        }
+        let task = match here::room() {
+            Room::Nothing => task,
+            room => match attempt(task, room, tasks) {
+                Ok(()) => return Ok(()),
+                Err(task) => task,
+            },
+        };
+        done::because(run::ENDED, || drop(tasks.send(task)));
+        Ok(())
+    }
 }
 
 struct Cancel(Box<dyn Fn() + Send + Sync>);
@@ -108,40 +159,49 @@ impl Timeline {
         let is_running = Arc::<AtomicBool>::default();
         let runs = is_running.clone();
         let waiting = Arc::<Waiting>::default();
-        let waits = waiting.clone();
+        let (shared, woken) = {
+            let waits = waiting.clone();
+            Shared::new(backend, |backend, reports| run::Loop::new(backend, runs, waits, reports))
+        };
+        let shared = Arc::new(shared);
+        let lent = shared.clone();
         let thread = thread::start("webnn timeline", move || {
             use std::panic::{AssertUnwindSafe, catch_unwind};
-            let (mut state, mut receiver) = (run::Loop::new(backend, runs, waits), Some(receiver));
+            let mut receiver = Some(receiver);
             // Nothing in the loop is expected to panic; if it does, the context is lost. What is left is dropped, and thereby
             // reported.
-            let panicked = catch_unwind(AssertUnwindSafe(|| state.run(&mut receiver)));
+            let panicked = catch_unwind(AssertUnwindSafe(|| shared.run(&mut receiver, &woken)));
             let panicked = panicked.err().map(|panic| from_panic(&*panic).message().to_owned());
             let why = panicked.as_ref().map_or(run::ENDED.into(), |what| format!("the context's thread {what}"));
-            let _ = catch_unwind(AssertUnwindSafe(|| done::because(why, || drop((state, receiver)))));
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                done::because(why, || {
+                    shared.end();
+                    drop(receiver);
+                });
+            }));
             panicked.into_iter().for_each(tell);
             drop(ending);
         })?;
-        Ok(Timeline { tasks, limits, usage, host_thread, cancel, thread: Some(thread), is_running, waiting, ended })
+        let attempt: Attempt = Box::new(move |task, room, tasks| lent.attempt(task, room, tasks));
+        let way = Way(Arc::new(Inner { tasks, host_thread, waiting, attempt }));
+        Ok(Timeline { way, limits, usage, cancel, thread: Some(thread), is_running, ended })
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 
-    /// Sends a task. When the timeline has ended the task is dropped, which reports it.
+    /// What sends it tasks. It is kept no longer than that: it does not end the timeline.
+    pub fn way(&self) -> Way {
+        self.way.clone()
+    }
+
+    /// As [`Way::send`].
     ///
     /// # Errors
-    /// `OperationError` for a task that nobody waits for, when too many wait.
+    /// Likewise.
     pub fn send(&self, task: Task) -> Result<()> {
-        let count = task.count();
-        if let Err(error) = self.waiting.admit(count) {
-            return task.refuse(error);
-        }
-        if let Some(host_thread) = &self.host_thread {
-            host_thread.is_here();
-        }
-        done::because(run::ENDED, || drop(self.tasks.send(task)));
-        Ok(())
+        self.way.send(task)
     }
 
     /// How much memory the context holds, once everything sent before has been looked at; how much it holds now, if the thread

@@ -2,9 +2,10 @@
 
 use super::builds::{Urgency, failed_build};
 use super::done::{Done, because, from_panic};
+use super::here::Room;
 use super::ids::IdMap;
 use super::job::{Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
-use super::spin_wait::SpinWait;
+use super::reports::Reports;
 use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
@@ -16,25 +17,39 @@ use crate::faults;
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
-use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
+use crossbeam_channel::{Receiver, TryRecvError};
 use smallvec::{SmallVec, smallvec};
-use std::cell::RefCell;
+use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// So many tasks are looked at before the first of them starts, at most.
 const TASKS_AT_ONCE: usize = 64;
+
+/// So many bytes are made, copied or let go of in some tens of microseconds: a thread that is not the timeline's does not do more.
+const MOST_BYTES_HERE: usize = 256 << 10;
 
 /// Why what was not begun is not done.
 pub const ENDED: &str = "the context was destroyed or lost";
 
 /// What other threads tell the loop.
-enum Report<B: Backend> {
+pub enum Report<B: Backend> {
     Finished(Finished),
     Built(GraphId, Result<GraphEntry<B>>, Done<Built>),
+}
+
+/// What was found at a look for something to do.
+pub enum Look {
+    Worked,
+    /// Nothing; whether nothing is under way either.
+    Idle {
+        all_is_done: bool,
+    },
+    /// The timeline is to stop.
+    End,
 }
 
 /// What a name of a tensor stands for.
@@ -42,28 +57,32 @@ struct Named<B: Backend> {
     tensor: TensorRef<B::Tensor>,
     descriptor: Descriptor,
     /// All names that share the tensor have this, and nobody else.
-    charge: Rc<Charge>,
+    charge: Arc<Charge>,
 }
 
-/// The state of a timeline's thread.
+/// The state of a timeline, which one thread has at a time ([`super::shared`]).
 pub struct Loop<B: Backend> {
     backend: B,
     tensors: IdMap<TensorId, Named<B>>,
-    graphs: IdMap<GraphId, Rc<GraphEntry<B>>>,
+    graphs: IdMap<GraphId, Arc<GraphEntry<B>>>,
     jobs: Jobs<B>,
     ready: VecDeque<JobId>,
     /// Runs that were asked for.
     runs: u64,
-    /// A run may have this thread.
+    /// A run may have the thread that has the loop.
     is_running: Arc<AtomicBool>,
     waiting: Arc<Waiting>,
-    reports: Sender<Report<B>>,
-    reported: Receiver<Report<B>>,
+    reports: Arc<Reports<Report<B>>>,
+    /// What is done now is done by a thread that is not the timeline's, and is to be done on it alone.
+    is_here: bool,
+    /// It was told to stop.
+    has_ended: bool,
+    /// What a panic of another thread than the timeline's said, until that hears of it.
+    pub panicked: Option<Box<dyn Any + Send>>,
 }
 
 impl<B: Backend> Loop<B> {
-    pub fn new(backend: B, is_running: Arc<AtomicBool>, waiting: Arc<Waiting>) -> Self {
-        let (reports, reported) = crossbeam_channel::unbounded();
+    pub fn new(backend: B, is_running: Arc<AtomicBool>, waiting: Arc<Waiting>, reports: Arc<Reports<Report<B>>>) -> Self {
         Loop {
             backend,
             tensors: IdMap::default(),
@@ -74,83 +93,106 @@ impl<B: Backend> Loop<B> {
             is_running,
             waiting,
             reports,
-            reported,
+            is_here: false,
+            has_ended: false,
+            panicked: None,
         }
     }
 
-    /// Runs until it is told to stop or nobody can send any more.
-    pub fn run(&mut self, tasks: &mut Option<Receiver<Task>>) {
-        tasks.as_ref().into_iter().for_each(|tasks| self.serve(tasks));
-        // What has not begun is dropped, and thereby reported. What is under way uses memory of the caller's: it is waited
-        // for, which is short, since the backend was told to cancel.
-        because(ENDED, || drop(tasks.take()));
-        loop {
-            self.ready.clear();
-            because(ENDED, || self.jobs.abandon());
-            if self.jobs.is_empty() {
-                return;
+    /// Hears what was reported and does some of what was asked for.
+    pub fn look(&mut self, tasks: &Receiver<Task>) -> Look {
+        // Reports first: they free jobs, and a chain of small dispatches then never piles up.
+        self.hear_all();
+        let task = match tasks.try_recv() {
+            Ok(task) => task,
+            Err(TryRecvError::Empty) => return Look::Idle { all_is_done: self.jobs.is_empty() },
+            Err(TryRecvError::Disconnected) => return self.end(),
+        };
+        // What was asked for together is looked at together: graphs that wait for nothing run side by side.
+        let mut next = Some(task);
+        for left in (0..TASKS_AT_ONCE).rev() {
+            match next.take() {
+                Some(Task::Stop) => return self.end(),
+                Some(task) => self.accept(task),
+                None => break,
             }
-            match self.reported.recv().expect("the loop holds a sender") {
-                Report::Finished((id, result)) => self.finish(id, result),
-                built => because(ENDED, || drop(built)),
+            next = if left > 0 { tasks.try_recv().ok() } else { None };
+        }
+        self.start_ready();
+        Look::Worked
+    }
+
+    fn end(&mut self) -> Look {
+        self.has_ended = true;
+        Look::End
+    }
+
+    /// Whether a thread that has this room may carry a task out now.
+    pub fn has_room(&self, task: &Task, room: Room) -> bool {
+        let is_idle = self.jobs.is_empty() && self.reports.is_empty() && !self.has_ended && self.panicked.is_none();
+        is_idle && self.backend.works_here() && self.fits(task, room)
+    }
+
+    fn fits(&self, task: &Task, room: Room) -> bool {
+        let most = match room {
+            Room::Nothing => return false,
+            Room::For(most) => Some(most),
+            Room::All => None,
+        };
+        // What is not there takes no time.
+        let time = |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.time_here(&graph.executable));
+        let takes_no_longer = |time: Duration| most.is_none_or(|most| time <= most);
+        match task {
+            Task::CreateTensor { descriptor, .. } => descriptor.byte_length() <= MOST_BYTES_HERE || most.is_none(),
+            Task::Write { bytes, .. } => bytes.len() <= MOST_BYTES_HERE || most.is_none(),
+            Task::Read { into, .. } => into.len() <= MOST_BYTES_HERE,
+            Task::DestroyTensor { tensor } => {
+                self.tensors.get(tensor).is_none_or(|named| named.descriptor.byte_length() <= MOST_BYTES_HERE)
             }
+            Task::Share { .. } | Task::Usage { .. } => true,
+            Task::Dispatch { graph, .. } | Task::Compute(Compute { graph, .. }) => takes_no_longer(time(graph)),
+            Task::Submit { commands } => {
+                takes_no_longer(commands.iter().map(|command| time(&command.graph)).fold(Duration::ZERO, Duration::saturating_add))
+            }
+            // Threads of their own do them, or they may let go of much.
+            Task::Copy { .. } | Task::Build { .. } | Task::DestroyGraph { .. } | Task::Stop => false,
         }
     }
 
-    fn serve(&mut self, tasks: &Receiver<Task>) {
-        let mut spin_wait = SpinWait::new(self.backend.leaves_a_core());
-        loop {
-            // Reports first: they free jobs, and a chain of small dispatches then never piles up.
-            while let Ok(report) = self.reported.try_recv() {
-                self.hear(report);
-            }
-            let task = match tasks.try_recv() {
-                Ok(task) => task,
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) => {
-                    let there_is_work = || !tasks.is_empty() || !self.reported.is_empty();
-                    if spin_wait.finds(!self.jobs.is_empty(), there_is_work) {
-                        continue;
-                    }
-                    let asleep = spin_wait.sleeps(self.jobs.is_empty());
-                    select! {
-                        recv(self.reported) -> report => {
-                            self.hear(report.expect("the loop holds a sender"));
-                            continue;
-                        }
-                        recv(tasks) -> task => {
-                            spin_wait.wakes(asleep);
-                            match task {
-                                Ok(task) => task,
-                                Err(_) => return,
-                            }
-                        }
-                    }
-                }
-            };
-            // What was asked for together is looked at together: graphs that wait for nothing run side by side.
-            let mut next = Some(task);
-            for left in (0..TASKS_AT_ONCE).rev() {
-                match next.take() {
-                    Some(Task::Stop) => return,
-                    Some(task) => self.accept(task),
-                    None => break,
-                }
-                next = if left > 0 { tasks.try_recv().ok() } else { None };
-            }
-            self.start_ready();
+    /// Carries a task out for which there is room.
+    pub fn carry_out(&mut self, task: Task, room: Room) {
+        self.is_here = room != Room::All;
+        self.accept(task);
+        self.start_ready();
+        self.hear_all();
+        self.is_here = false;
+    }
+
+    /// Whether nothing is under way any more, of a timeline that has ended. What has not begun is dropped.
+    pub fn is_over(&mut self) -> bool {
+        self.hear_all();
+        self.ready.clear();
+        because(ENDED, || self.jobs.abandon());
+        self.jobs.is_empty()
+    }
+
+    /// Hears all that was reported, and starts what waited for it.
+    pub fn hear_all(&mut self) {
+        while let Some(report) = self.reports.take() {
+            self.hear(report);
         }
     }
 
     fn hear(&mut self, report: Report<B>) {
         match report {
+            Report::Built(..) if self.has_ended => because(ENDED, || drop(report)),
             Report::Finished((id, result)) => self.finish(id, result),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
                 let (placements, kept_bytes) =
                     (self.backend.placements(&entry.executable), self.backend.kept_bytes(&entry.executable));
                 let in_tensors = self.backend.placements_in_tensors(&entry.executable);
                 let built = Built { placements, in_tensors, bytes: entry.bytes, kept_bytes };
-                self.graphs.insert(graph, Rc::new(entry));
+                self.graphs.insert(graph, Arc::new(entry));
                 built
             })),
         }
@@ -268,7 +310,7 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Runs a graph in the caller's memory where the backend can, else on tensors that live as long as the run.
-    fn compute(&mut self, graph: Rc<GraphEntry<B>>, task: Compute, run: Run) {
+    fn compute(&mut self, graph: Arc<GraphEntry<B>>, task: Compute, run: Run) {
         let Compute { inputs, outputs, method, label, done, .. } = task;
         let bound = self.bind(&graph, inputs, outputs, &label);
         match bound.map_err(|error| error.of(method, &label)) {
@@ -373,7 +415,7 @@ impl<B: Backend> Loop<B> {
     fn own_tensor(&mut self, id: TensorId) -> Option<(TensorRef<B::Tensor>, Option<Error>)> {
         let named = self.tensors.get(&id)?;
         let mut failed = None;
-        if Rc::strong_count(&named.charge) > 1 {
+        if Arc::strong_count(&named.charge) > 1 {
             let descriptor = named.descriptor.clone();
             if let Err(error) = self.create_tensor(id, &descriptor) {
                 let named = self.tensors.get_mut(&id)?;
@@ -389,7 +431,7 @@ impl<B: Backend> Loop<B> {
             catch_unwind(AssertUnwindSafe(|| self.backend.allocate(descriptor))).unwrap_or_else(|p| Err(from_panic(&*p)))?;
         let charge = self.backend.usage().charge(Use::Tensors, descriptor.byte_length());
         let descriptor = descriptor.clone();
-        self.tensors.insert(id, Named { tensor: Tensor::new(storage), descriptor, charge: Rc::new(charge) });
+        self.tensors.insert(id, Named { tensor: Tensor::new(storage), descriptor, charge: Arc::new(charge) });
         Ok(())
     }
 
@@ -401,8 +443,7 @@ impl<B: Backend> Loop<B> {
         // The duty to report travels with the work: if that is dropped or dies, the duty reports.
         let compiled = Done::new(move |result: Result<GraphEntry<B>>| {
             let result = result.map_err(|error| failed_build(&error, &shown));
-            // The loop may have ended meanwhile.
-            because(ENDED, || drop(reports.send(Report::Built(graph, result, done))));
+            reports.push(Report::Built(graph, result, done));
         });
         let work = move |compiled: Done<GraphEntry<B>>| {
             compiled.run(|| {
@@ -412,7 +453,7 @@ impl<B: Backend> Loop<B> {
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
                 let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
                 let executable = Arc::new(backend.compile(plan)?);
-                Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: RefCell::default() })
+                Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: OnceLock::new() })
             });
         };
         if let Err((error, compiled)) = urgency.pool().spawn(compiled, work) {
@@ -442,21 +483,21 @@ impl<B: Backend> Loop<B> {
                 self.backend.write(&storage, bytes, self.reporter(id));
             }
             Work::Read { tensor, into, done } => {
-                if let Some(error) = &tensor.state.borrow().error {
+                if let Some(error) = &tensor.state().error {
                     let message = format!("readTensor: the tensor is errored: {}", error.message());
                     done.report(Err(Error::new(Kind::Operation, message).caused_by(error.clone())));
-                    let _ = self.reports.send(Report::Finished((id, Ok(()))));
+                    self.reports.push(Report::Finished((id, Ok(()))));
                     return;
                 }
                 self.jobs.set_end(id, End::Read { done });
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
             Work::Copy { copies, done } => {
-                let errored = copies.iter().find_map(|copy| copy.from.state.borrow().error.clone());
+                let errored = copies.iter().find_map(|copy| copy.from.state().error.clone());
                 if let Some(cause) = errored {
                     let message = format!("run: a tensor is errored: {}", cause.root().message());
                     done.report(Err(Error::new(Kind::Operation, message).caused_by(cause)));
-                    let _ = self.reports.send(Report::Finished((id, Ok(()))));
+                    self.reports.push(Report::Finished((id, Ok(()))));
                     return;
                 }
                 self.jobs.set_end(id, End::Copied { done });
@@ -504,9 +545,9 @@ impl<B: Backend> Loop<B> {
         inputs: &Tensors<B>,
         bindings: Bindings<B::Tensor>,
     ) {
-        let of_graph = || graph.error.borrow().clone().map(|cause| ("the graph can never run again", cause));
+        let of_graph = || graph.error.get().cloned().map(|cause| ("the graph can never run again", cause));
         let of_input =
-            |tensor: &TensorRef<B::Tensor>| tensor.state.borrow().error.clone().map(|cause| ("an input is errored", cause));
+            |tensor: &TensorRef<B::Tensor>| tensor.state().error.clone().map(|cause| ("an input is errored", cause));
         match of_graph().or_else(|| inputs.iter().find_map(of_input)) {
             Some((what, cause)) => {
                 // Not the whole chain in words: that grows with every dispatch, and can be followed through the causes.
@@ -514,7 +555,7 @@ impl<B: Backend> Loop<B> {
                 self.reporter(id).report(Err(error));
             }
             None => {
-                let turn = Turn { number, alone: self.ready.is_empty(), watch };
+                let turn = Turn { number, alone: self.ready.is_empty(), here: self.is_here, watch };
                 let reporter = self.reporter(id);
                 self.is_running.store(true, Ordering::Relaxed);
                 self.backend.execute(&graph.executable, bindings, turn, reporter);
@@ -526,8 +567,7 @@ impl<B: Backend> Loop<B> {
     /// The duty to report a job's end to this loop.
     fn reporter(&self, id: JobId) -> Done<()> {
         let reports = self.reports.clone();
-        // When the loop is gone nobody is left to hear.
-        Done::new(move |result| drop(reports.send(Report::Finished((id, result)))))
+        Done::new(move |result| reports.push(Report::Finished((id, result))))
     }
 
     fn finish(&mut self, id: JobId, result: Result<()>) {
@@ -538,7 +578,7 @@ impl<B: Backend> Loop<B> {
             Some(End::Wrote { outputs, what, label, graph }) => {
                 let error = result.err().map(|error| failed(error, what, &label, graph.as_deref()));
                 for tensor in outputs {
-                    tensor.state.borrow_mut().error = error.clone();
+                    tensor.state().error = error.clone();
                 }
             }
             Some(End::Computed { graph, end: Computed { method, label, copies, done } }) => match result {
@@ -580,7 +620,7 @@ impl<'a, B: Backend> Wait<'a, B> {
                 jobs.push(job)
             }
         };
-        tensor.state.borrow_mut().read_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
+        tensor.state().read_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
     }
 
     fn for_writing(&mut self, tensor: &Tensor<B::Tensor>) {
@@ -590,14 +630,14 @@ impl<'a, B: Backend> Wait<'a, B> {
                 jobs.push(job)
             }
         };
-        tensor.state.borrow_mut().written_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
+        tensor.state().written_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
     }
 }
 
 /// The failure of an operation, named; a graph that can never run again is marked.
 fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&GraphEntry<B>>) -> Error {
     if let (Some(graph), Kind::Unknown) = (graph, error.kind()) {
-        graph.error.borrow_mut().get_or_insert_with(|| error.clone());
+        graph.error.get_or_init(|| error.clone());
     }
     // The end of the context is no failure of the operation.
     let kind = if error.kind() == Kind::InvalidState { Kind::InvalidState } else { Kind::Operation };

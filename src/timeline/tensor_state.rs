@@ -3,30 +3,32 @@
 use super::job::JobId;
 use crate::error::Error;
 use smallvec::SmallVec;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A tensor of the timeline. Jobs hold references to it, so it outlives its destruction by script.
 pub struct Tensor<T> {
     pub storage: Arc<T>,
-    /// A tensor's parts have its state.
-    pub state: Rc<RefCell<State>>,
+    /// A tensor's parts have its state. Whoever has the timeline's loop uses it, so the lock is never waited for.
+    state: Arc<Mutex<State>>,
 }
 
 impl<T> Tensor<T> {
     pub fn new(storage: T) -> TensorRef<T> {
-        Rc::new(Tensor { storage: Arc::new(storage), state: Rc::default() })
+        Arc::new(Tensor { storage: Arc::new(storage), state: Arc::default() })
     }
 
     /// A part of it, of which all is true that is true of the whole.
     pub fn part(&self, storage: T) -> TensorRef<T> {
-        Rc::new(Tensor { storage: Arc::new(storage), state: self.state.clone() })
+        Arc::new(Tensor { storage: Arc::new(storage), state: self.state.clone() })
     }
 
     /// One whose contents are the result of a failure: nobody touches the storage before a write gives it another one.
     pub fn errored(storage: Arc<T>, error: Error) -> TensorRef<T> {
-        Rc::new(Tensor { storage, state: Rc::new(RefCell::new(State { error: Some(error), ..State::default() })) })
+        Arc::new(Tensor { storage, state: Arc::new(Mutex::new(State { error: Some(error), ..State::default() })) })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,7 +42,7 @@ pub struct State {
     readers: SmallVec<[JobId; 4]>,
 }
 
-pub type TensorRef<T> = Rc<Tensor<T>>;
+pub type TensorRef<T> = Arc<Tensor<T>>;
 
 impl State {
     /// Notes that a job reads; what it must wait for goes to `wait`.

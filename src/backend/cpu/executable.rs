@@ -9,6 +9,7 @@ use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
 use super::profile::{Description, Profile};
 use super::reference;
+use super::run_time::RunTime;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
@@ -23,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod arenas;
 mod followers;
@@ -47,6 +48,7 @@ pub struct Executable {
     arenas: Arc<Arenas>,
     usage: Arc<Usage>,
     estimate: usize,
+    time_alone: RunTime,
     /// Of kernels, beside what graphs of a model share.
     own_bytes: usize,
     profile: Option<Profile>,
@@ -487,6 +489,7 @@ impl Executable {
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
+            time_alone: RunTime::estimated(estimate),
             own_bytes: kernel_bytes.saturating_sub(counted),
             placements,
             profile,
@@ -512,6 +515,16 @@ impl Executable {
     /// How many nanoseconds a run takes on one thread, or so.
     pub fn estimate(&self) -> usize {
         self.estimate
+    }
+
+    /// What a run takes on one thread, by those that there were.
+    pub fn time_alone(&self) -> Duration {
+        self.time_alone.get()
+    }
+
+    /// A run of all outputs has taken so long on so many threads.
+    pub fn took(&self, time: Duration, threads: usize) {
+        self.time_alone.took(time, threads);
     }
 
     /// The bytes that it keeps beside weights, about: what stands behind pointers of kernels is not looked at, unless they count it.

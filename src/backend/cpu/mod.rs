@@ -17,6 +17,7 @@ mod packings;
 mod profile;
 pub mod reference;
 mod run_queue;
+mod run_time;
 pub mod scratch;
 mod storage;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use crate::timeline::Done;
 use rayon::ThreadPoolBuilder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Work of fewer nanoseconds is done by the timeline's own thread alone: any help would cost about as much.
 const BRIEF: usize = 30_000;
@@ -194,6 +196,14 @@ impl Backend for Cpu {
         std::thread::available_parallelism().is_ok_and(|cores| cores.get() > self.0.target.threads)
     }
 
+    fn works_here(&self) -> bool {
+        true
+    }
+
+    fn time_here(&self, graph: &Executable) -> Duration {
+        graph.time_alone()
+    }
+
     fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Allocate)?;
@@ -269,27 +279,33 @@ impl Backend for Cpu {
         let executable = graph.clone();
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
-        let (number, alone) = (turn.number, turn.alone && under_way.is_alone);
+        let (number, here, alone) = (turn.number, turn.here, turn.alone && under_way.is_alone);
         let work = move |help| {
             done.run(|| {
                 // It may have waited for long.
                 turn.watch.check()?;
                 let cancel = cpu.0.cancel.of_run(turn.watch);
                 let run = || cancel.during(|| executable.run(&bindings, &cancel));
-                let result = match if help == Help::Pool { cpu.pool() } else { None } {
+                let begin = Instant::now();
+                let (result, threads) = match if help == Help::Pool { cpu.pool() } else { None } {
                     Some(pool) => {
                         // Whoever copies the inputs needs a core; a pool that waits with us would take it.
                         executable.wait_for_first(&bindings)?;
-                        pool.run(run)
+                        (pool.run(run), cpu.0.target.threads)
                     }
-                    None => run(),
+                    None => (run(), 1),
                 };
+                if result.is_ok() && bindings.outputs.iter().all(Option::is_some) {
+                    executable.took(begin.elapsed(), threads);
+                }
                 // The storage is let go before the end is reported: it may be the last reference.
                 drop((bindings, executable, under_way));
                 result
             });
         };
-        if alone && estimate < SHORT {
+        if here {
+            work(Help::Nobody);
+        } else if alone && estimate < SHORT {
             let is_shared = estimate >= BRIEF && !self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
             work(if is_shared { Help::Pool } else { Help::Nobody });
         } else if estimate < BRIEF && self.0.short.is_empty() {

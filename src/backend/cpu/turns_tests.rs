@@ -21,7 +21,7 @@ fn execute(cpu: &Cpu, graph: &Arc<Executable>, inputs: usize, shape: [u32; 2], n
     let bindings = Bindings { inputs: (0..inputs).map(|_| tensor()).collect(), outputs: [Some(tensor())].into_iter().collect() };
     let ends = ends.clone();
     let done = Done::new(move |result: Result<()>| ends.send(result.map_or(u64::MAX, |()| number)).unwrap());
-    cpu.execute(graph, bindings, Turn { number, alone: false, watch: Default::default() }, done);
+    cpu.execute(graph, bindings, Turn { number, alone: false, here: false, watch: Default::default() }, done);
 }
 
 const LARGE: [u32; 2] = [512, 512];

@@ -1,0 +1,135 @@
+//! What the calling thread does itself of what it asks a timeline for.
+//!
+//! To wake a thread takes longer than many a small network, on a virtual machine 60 to 150 microseconds, and a result has to wake
+//! script in its turn. So while a timeline has nothing else to do, whoever sends it a task that ends soon carries it out,
+//! with the timeline's own loop ([`Shared::attempt`](super::shared::Shared::attempt)): order, errors and numbers of runs are those of the loop.
+//!
+//! Script's thread does runs of up to [`EACH`], and of [`TURN`] in all until results are next settled, which is a later turn of the
+//! event loop: input and timers wait no longer than that. Threads that runs of models have to themselves do what the timeline's thread
+//! would. Any other thread does nothing itself.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What a run on script's thread may be expected to take.
+const EACH: Duration = Duration::from_micros(200);
+/// What all of them may take until results are settled.
+const TURN: Duration = Duration::from_millis(1);
+
+/// For tests: `always` has script's thread do every run while the timeline is idle, `never` has no thread but the timeline's do any.
+const VARIABLE: &str = "WEBNN_INLINE";
+
+/// What a thread does itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Nothing,
+    /// Runs that take no longer, on this thread alone; what copies little.
+    For(Duration),
+    /// What the timeline's thread would do.
+    All,
+}
+
+#[derive(Clone, Copy)]
+enum Thread {
+    Other,
+    /// Script's, with what is left of a turn.
+    Script(Duration),
+    Own,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Usual,
+    Always,
+    Never,
+}
+
+thread_local!(static THREAD: Cell<Thread> = const { Cell::new(Thread::Other) });
+
+fn wish() -> Wish {
+    static WISH: OnceLock<Wish> = OnceLock::new();
+    *WISH.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
+        Ok("always") => Wish::Always,
+        Ok("never") => Wish::Never,
+        _ => Wish::Usual,
+    })
+}
+
+/// The calling thread is script's, and a turn of its event loop begins.
+pub fn begin_turn() {
+    THREAD.set(Thread::Script(TURN));
+}
+
+/// While `work` runs the calling thread may do what a timeline's thread would: nobody waits for it but for the work's end.
+pub fn as_timeline<R>(work: impl FnOnce() -> R) -> R {
+    /// Takes the room away again, also when the work panics.
+    struct Before(Thread);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            THREAD.set(self.0);
+        }
+    }
+    let _before = Before(THREAD.replace(Thread::Own));
+    work()
+}
+
+/// What the calling thread may do now.
+pub fn room() -> Room {
+    match (wish(), THREAD.get()) {
+        (Wish::Never, _) | (_, Thread::Other) => Room::Nothing,
+        (Wish::Always, Thread::Script(_)) => Room::For(Duration::MAX),
+        (Wish::Usual, Thread::Script(left)) => Room::For(left.min(EACH)),
+        (_, Thread::Own) => Room::All,
+    }
+}
+
+/// Takes what work takes from what is left of script's turn.
+pub fn timed<R>(work: impl FnOnce() -> R) -> R {
+    let Thread::Script(_) = THREAD.get() else { return work() };
+    let begin = Instant::now();
+    let result = work();
+    if let Thread::Script(left) = THREAD.get() {
+        THREAD.set(Thread::Script(left.saturating_sub(begin.elapsed())));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_has_room_until_its_turn_is_used_up() {
+        if wish() != Wish::Usual {
+            return;
+        }
+        assert_eq!(room(), Room::Nothing);
+        begin_turn();
+        assert_eq!(room(), Room::For(EACH));
+        THREAD.set(Thread::Script(EACH / 2));
+        assert_eq!(room(), Room::For(EACH / 2));
+        timed(|| while THREAD.get().left() > Duration::ZERO && !spent(EACH) {});
+        assert_eq!(room(), Room::For(Duration::ZERO));
+        assert_eq!(as_timeline(room), Room::All);
+        assert!(std::panic::catch_unwind(|| as_timeline(|| panic!("on purpose"))).is_err());
+        assert_eq!(room(), Room::For(Duration::ZERO));
+        begin_turn();
+        assert_eq!(room(), Room::For(EACH));
+    }
+
+    impl Thread {
+        fn left(self) -> Duration {
+            if let Thread::Script(left) = self { left } else { Duration::ZERO }
+        }
+    }
+
+    /// Lets so much time go by.
+    fn spent(time: Duration) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            std::hint::spin_loop();
+        }
+        true
+    }
+}
