@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use crate::backend::{StepTime, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
-use crate::timeline::{Compute, Done, GraphId, Operand, Task};
+use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::time::Duration;
 
@@ -140,7 +140,9 @@ pub fn read_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// Sends a task and waits for its end. JavaScript of this thread stands still meanwhile, so its memory is nobody else's.
 fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> Task) -> Result<Option<Value<'s>>> {
     let (sender, end) = bounded(1);
-    context.send(task(Done::new(move |result: Result<()>| drop(sender.send(result)))))?;
+    let task = task(Done::new(move |result: Result<()>| drop(sender.send(result))));
+    // This thread can as well do what the timeline's would.
+    here::as_timeline(|| context.send(task))?;
     loop {
         match end.recv_timeout(LOOK) {
             Ok(result) => return result.map(|()| None),

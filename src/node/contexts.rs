@@ -124,6 +124,15 @@ impl Context {
         }
     }
 
+    /// What carries a task out on the calling thread, if that may be.
+    pub fn attempts(&self) -> impl Fn(Task) -> std::result::Result<(), Task> + Send + Sync + use<> {
+        let running = self.running.clone();
+        move |task| match running.way() {
+            Some(way) => way.attempt(task),
+            None => Err(task),
+        }
+    }
+
     /// What tells any thread whether the context is still there.
     pub fn watcher(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let (running, foreign) = (self.running.clone(), self.foreign.clone());

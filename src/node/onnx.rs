@@ -162,7 +162,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let tells_outputs = call.scope.as_boolean(call.value(13))?;
     let fp_math_name = call.string(14)?;
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
-        let device = Device::new(context.sender(), context.numbers(), context.is_elsewhere()?);
+        let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
     })?;
     let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };

@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Sends = Box<dyn Fn(Task) -> Result<()> + Send + Sync>;
+type Attempts = Box<dyn Fn(Task) -> Result<(), Task> + Send + Sync>;
 type Numbers = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// A way to a timeline.
 pub struct Device {
     send: Sends,
+    attempt: Attempts,
     next: Numbers,
     /// Its memory is not the host's.
     is_elsewhere: bool,
@@ -28,13 +30,15 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// `send` enqueues a task, `next` gives numbers that no other tensor or graph of the context has; whether its memory is not the host's.
+    /// `send` sends a task, `attempt` carries one out on the calling thread or gives it back, `next` gives numbers that no other tensor or graph
+    /// of the context has; whether its memory is not the host's.
     pub fn new(
         send: impl Fn(Task) -> Result<()> + Send + Sync + 'static,
+        attempt: impl Fn(Task) -> Result<(), Task> + Send + Sync + 'static,
         next: impl Fn() -> u64 + Send + Sync + 'static,
         is_elsewhere: bool,
     ) -> Device {
-        Device { send: Box::new(send), next: Box::new(next), is_elsewhere }
+        Device { send: Box::new(send), attempt: Box::new(attempt), next: Box::new(next), is_elsewhere }
     }
 
     /// Whether runs had better work on parts of tensors than on memory of the host's.
@@ -44,6 +48,11 @@ impl Device {
 
     pub fn send(&self, task: Task) -> Result<()> {
         (self.send)(task)
+    }
+
+    /// Carries a task out on the calling thread; tells whether that could be.
+    pub fn attempt(&self, task: Task) -> bool {
+        (self.attempt)(task).is_ok()
     }
 
     pub fn next_graph(&self) -> GraphId {
@@ -159,6 +168,18 @@ impl Device {
 
     /// The contents of tensors, when all that was asked for before has been done.
     pub fn read(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
+        self.read_by(tensors, |task| self.send(task))
+    }
+
+    /// The same on the calling thread.
+    ///
+    /// # Errors
+    /// Also where it would have to wait.
+    pub fn read_here(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
+        self.read_by(tensors, |task| if self.attempt(task) { Ok(()) } else { Err(elsewhere()) })
+    }
+
+    fn read_by(&self, tensors: &[&OwnedTensor], send: impl Fn(Task) -> Result<()>) -> Result<Vec<Vec<u8>>> {
         let mut contents: Vec<Vec<u8>> = Vec::new();
         for tensor in tensors {
             let length = tensor.descriptor.byte_length();
@@ -178,7 +199,7 @@ impl Device {
             let sender = sender.clone();
             let done = Done::new(move |result: Result<()>| drop(sender.send(result)));
             asked += 1;
-            if let Err(error) = self.send(Task::Read { tensor: tensor.id, into, done }) {
+            if let Err(error) = send(Task::Read { tensor: tensor.id, into, done }) {
                 result = Err(error);
                 break;
             }
@@ -192,4 +213,9 @@ impl Device {
         }
         result.map(|()| contents)
     }
+}
+
+/// The error of what was to be done on the calling thread and could not be. Nobody hears of it.
+pub fn elsewhere() -> Error {
+    Error::new(Kind::Operation, "it is to be done on another thread (internal error)")
 }

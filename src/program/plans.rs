@@ -63,6 +63,15 @@ impl Plans {
         Plans { state: Arc::default(), cache: cache.clone() }
     }
 
+    /// The stage for a key, if it was made.
+    pub fn find(&self, key: &Key) -> Option<Arc<Stage>> {
+        let slots = lock(&self.state.0);
+        let Kept { slot, number } = slots.get(key)?;
+        let stage = lock(&slot.stage).as_ref()?.as_ref().ok()?.clone();
+        number.iter().for_each(|&number| self.cache.touch(number));
+        Some(stage)
+    }
+
     /// The stage for a key. Whoever asks first makes it, others wait for that.
     ///
     /// # Errors
@@ -165,6 +174,9 @@ mod tests {
         let plans = Plans::of(&Arc::default());
         assert_eq!(made(&plans, 0..MOST, 0), MOST);
         assert_eq!(made(&plans, 0..MOST, 0), 0);
+        assert!(plans.find(&Key::of_number(MOST)).is_none());
+        // One that was found was used.
+        assert!(plans.find(&Key::of_number(1)).is_some());
         assert_eq!(made(&plans, [MOST, 1, 0], 0), 2, "the first was let go of, and then the third");
     }
 

@@ -24,7 +24,7 @@ struct Collected {
     bytes: usize,
 }
 
-impl Run<'_> {
+impl Run {
     /// The outputs of a step that is a loop.
     pub fn repeat(
         &mut self,

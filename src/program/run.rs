@@ -1,6 +1,6 @@
 //! A run: from stage to stage, until the model's outputs are there.
 
-use super::device::{Failures, OwnedTensor};
+use super::device::{self, Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
 use super::{Program, Stage, too_large};
 
@@ -8,9 +8,11 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
-use crate::timeline::{Done, Task, TensorIds, Watch};
+use crate::timeline::here::{self, Room};
+use crate::timeline::{Done, Task, TensorIds, Watch, from_panic};
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,12 +73,34 @@ pub struct Output {
     pub content: Content<Vec<u8>>,
 }
 
-/// Runs a program on a thread out of the pool, from the stage for the shapes of its inputs.
+/// Runs a program from the stage for the shapes of its inputs: on the calling thread as far as that may be, where everything is short and
+/// was made before, and on a thread out of the pool.
 pub fn start(program: Arc<Program>, stage: Arc<Stage>, inputs: Vec<Input>, options: Options, done: Done<Vec<Output>>) {
-    let work = move |done: Done<Vec<Output>>| {
-        done.run(|| Run::new(&program, options).outputs(stage, inputs));
-    };
-    if let Err((error, done)) = RUNS.spawn(done, work) {
+    let mut run = Run::new(program, options);
+    let is_tensor = |input: &Input| matches!(input.content, Content::Tensor(_));
+    let may_be_here = run.kept.is_empty() && !run.program.device.is_elsewhere() && inputs.iter().all(is_tensor);
+    if !may_be_here || here::room() == Room::Nothing {
+        return elsewhere(done, move |done| done.run(|| run.outputs(stage, inputs)));
+    }
+    let walked = catch_unwind(AssertUnwindSafe(|| {
+        let values = run.held(inputs)?;
+        run.walk_here(stage, values)
+    }));
+    match walked.unwrap_or_else(|panic| Err(from_panic(&*panic))) {
+        Ok(Here::Ended(outputs)) => done.report(Ok(outputs)),
+        Ok(Here::Left(stage, values)) => elsewhere(done, move |done| {
+            done.run(|| {
+                let values = run.walk(None, stage, values)?;
+                run.finish(&values)
+            });
+        }),
+        Err(error) => done.report(Err(error)),
+    }
+}
+
+/// Has a thread out of the pool do the rest of a run.
+fn elsewhere(done: Done<Vec<Output>>, work: impl FnOnce(Done<Vec<Output>>) + Send + 'static) {
+    if let Err((error, done)) = spawn(done, work) {
         done.report(Err(error));
     }
 }
@@ -86,7 +110,7 @@ pub fn start(program: Arc<Program>, stage: Arc<Stage>, inputs: Vec<Input>, optio
 /// # Errors
 /// Where there is none and none can be had; the duty is given back.
 pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
-    RUNS.spawn(duty, work)
+    RUNS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
 }
 
 /// Stages that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
@@ -119,8 +143,8 @@ impl Count {
 }
 
 /// A run under way.
-pub struct Run<'a> {
-    pub program: &'a Program,
+pub struct Run {
+    pub program: Arc<Program>,
     pub failures: Failures,
     random: Random,
     most_bytes: usize,
@@ -128,6 +152,24 @@ pub struct Run<'a> {
     kept: HashSet<String>,
     made: Count,
     bodies: Count,
+    /// What would wait is refused: the calling thread does nothing but what it can do itself.
+    is_here: bool,
+    /// Something was.
+    is_refused: Cell<bool>,
+}
+
+/// How far a run came on the calling thread.
+enum Here {
+    Ended(Vec<Output>),
+    /// To a stage that another thread has to do.
+    Left(Arc<Stage>, Values),
+}
+
+/// What comes behind a stage.
+enum Behind {
+    Stage(Arc<Stage>, Values),
+    /// It was the last one: what exists, by name.
+    End(Values),
 }
 
 /// Inputs of zero elements have no tensor; where a run is given one, it is there without.
@@ -147,23 +189,31 @@ fn held(program: &Program, failures: &Failures, name: &str, given: &Tensor<crate
     Ok(Held::Device { tensor, element })
 }
 
-impl<'a> Run<'a> {
-    fn new(program: &'a Program, options: Options) -> Run<'a> {
+impl Run {
+    fn new(program: Arc<Program>, options: Options) -> Run {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
         let Options { seed, watch, kept, failures, .. } = options;
         let made = Count::new("plans that were made", MOST_MADE);
         let bodies = Count::new("runs of the bodies of loops", MOST_BODIES);
-        Run { program, failures, random: Random::new(seed), most_bytes, watch, kept, made, bodies }
+        let random = Random::new(seed);
+        Run { program, failures, random, most_bytes, watch, kept, made, bodies, is_here: false, is_refused: Cell::new(false) }
     }
 
     fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
+        let values = self.held(inputs)?;
+        let values = self.walk(None, stage, values)?;
+        self.finish(&values)
+    }
+
+    /// The inputs, by name.
+    fn held(&self, inputs: Vec<Input>) -> Result<Values> {
         let mut values = Values::new();
         let mut total = 0usize;
         for Input { name, content } in inputs {
             let mut value = |given: &Tensor<crate::memory::Bytes>| {
                 total = total.saturating_add(given.descriptor.byte_length());
                 self.afford(total)?;
-                held(self.program, &self.failures, &name, given)
+                held(&self.program, &self.failures, &name, given)
             };
             let value = match &content {
                 Content::Tensor(given) => value(given)?,
@@ -172,11 +222,49 @@ impl<'a> Run<'a> {
             };
             values.insert(name, value);
         }
-        let values = self.walk(None, stage, values)?;
+        Ok(values)
+    }
+
+    /// From a stage on, on the calling thread, until something has to be done elsewhere. What was begun of that stage is done again
+    /// there: all it did was to make values that nobody has.
+    fn walk_here(&mut self, mut stage: Arc<Stage>, mut values: Values) -> Result<Here> {
+        self.is_here = true;
+        let ended = loop {
+            let before = values.clone();
+            match self.advance(None, &stage, values) {
+                Ok(Behind::Stage(next, given)) => (stage, values) = (next, given),
+                Ok(Behind::End(exported)) => match self.finish(&exported) {
+                    Err(_) if self.is_refused.get() => break Here::Left(stage, before),
+                    outputs => break Here::Ended(outputs?),
+                },
+                Err(_) if self.is_refused.get() => break Here::Left(stage, before),
+                Err(error) => return Err(error),
+            }
+        };
+        self.is_here = false;
+        Ok(ended)
+    }
+
+    /// What is to be done on another thread, where the calling one may not wait.
+    fn refuse<T>(&self) -> Result<T> {
+        self.is_refused.set(true);
+        Err(device::elsewhere())
+    }
+
+    /// The contents of tensors.
+    fn read(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
+        match self.is_here {
+            false => self.program.device.read(tensors),
+            true => self.program.device.read_here(tensors).or_else(|_| self.refuse()),
+        }
+    }
+
+    /// The outputs of the model, of what exists behind its last stage.
+    fn finish(&self, values: &Values) -> Result<Vec<Output>> {
         let mut wanted = Vec::new();
         let mut tensors: Vec<&OwnedTensor> = Vec::new();
         for output in &self.program.outputs {
-            let value = find(&values, &output.name)?;
+            let value = find(values, &output.name)?;
             let is_kept = self.kept.contains(&output.name);
             let parts = match value {
                 Held::Sequence(list) => &list[..],
@@ -189,7 +277,7 @@ impl<'a> Run<'a> {
         self.afford(tensors.iter().map(|tensor| tensor.descriptor.byte_length()).fold(0, usize::saturating_add))?;
         let mut contents = match tensors.is_empty() {
             true => Vec::new().into_iter(),
-            false => self.program.device.read(&tensors)?.into_iter(),
+            false => self.read(&tensors)?.into_iter(),
         };
         let mut tensor = |name: &str, value: &Held| match value {
             Held::Device { tensor, .. } => {
@@ -257,42 +345,58 @@ impl<'a> Run<'a> {
     /// From a stage on: what exists behind the last one, by name.
     pub fn walk(&mut self, body: Option<&Body>, mut stage: Arc<Stage>, mut values: Values) -> Result<Values> {
         loop {
-            self.is_wanted()?;
-            let results = self.execute(&stage, &mut values)?;
-            let mut exported = Values::new();
-            for (name, export) in &stage.exports {
-                exported.insert(name.clone(), exported_value(export, &results, &values)?);
+            match self.advance(body, &stage, values)? {
+                Behind::End(exported) => return Ok(exported),
+                Behind::Stage(next, given) => (stage, values) = (next, given),
             }
-            let Some(next) = &stage.next else { return Ok(exported) };
-            let mut key = Key::default();
-            for (step, plans) in next.steps.iter().zip(&stage.bodies) {
-                let outputs = match (&step.kind, plans) {
-                    (StepKind::Repetition { repetition, body }, Some(plans)) => {
-                        self.repeat(step, repetition, body, plans, &exported)?
-                    }
-                    _ => self.evaluate(step, &exported)?,
-                };
-                for (name, value) in step.outputs.iter().zip(outputs) {
-                    key.shape(&value);
-                    if let Some(name) = name {
-                        exported.insert(name.clone(), value);
-                    }
+        }
+    }
+
+    /// Runs a stage, and what is to be done behind it.
+    fn advance(&mut self, body: Option<&Body>, stage: &Stage, mut values: Values) -> Result<Behind> {
+        self.is_wanted()?;
+        // Steps may take any time, and draw random numbers.
+        if self.is_here && stage.next.as_ref().is_some_and(|next| !next.steps.is_empty()) {
+            return self.refuse();
+        }
+        let results = self.execute(stage, &mut values)?;
+        let mut exported = Values::new();
+        for (name, export) in &stage.exports {
+            exported.insert(name.clone(), exported_value(export, &results, &values)?);
+        }
+        let Some(next) = &stage.next else { return Ok(Behind::End(exported)) };
+        let mut key = Key::default();
+        for (step, plans) in next.steps.iter().zip(&stage.bodies) {
+            let outputs = match (&step.kind, plans) {
+                (StepKind::Repetition { repetition, body }, Some(plans)) => {
+                    self.repeat(step, repetition, body, plans, &exported)?
+                }
+                _ => self.evaluate(step, &exported)?,
+            };
+            for (name, value) in step.outputs.iter().zip(outputs) {
+                key.shape(&value);
+                if let Some(name) = name {
+                    exported.insert(name.clone(), value);
                 }
             }
-            for name in &next.looks {
-                let tensor = self.tensor(find(&exported, name)?)?;
-                key.known(&tensor);
-                exported.insert(name.clone(), Held::Host { tensor, known: true });
-            }
-            if key.bytes() > MOST_LOOKED_AT {
-                let text =
-                    format!("found values of {} bytes where sizes are meant, allowed at most {MOST_LOOKED_AT}", key.bytes());
-                return Err(Error::new(Kind::Operation, text));
-            }
-            values = exported;
-            let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
-            stage = stage.later.get(key, || self.make(body, &given))?;
         }
+        for name in &next.looks {
+            let tensor = self.tensor(find(&exported, name)?)?;
+            key.known(&tensor);
+            exported.insert(name.clone(), Held::Host { tensor, known: true });
+        }
+        if key.bytes() > MOST_LOOKED_AT {
+            let text = format!("found values of {} bytes where sizes are meant, allowed at most {MOST_LOOKED_AT}", key.bytes());
+            return Err(Error::new(Kind::Operation, text));
+        }
+        let next = match self.is_here {
+            true => stage.later.find(&key).map_or_else(|| self.refuse(), Ok)?,
+            false => {
+                let given: Givens = exported.iter().map(|(name, value)| (name.clone(), value.given())).collect();
+                stage.later.get(key, || self.make(body, &given))?
+            }
+        };
+        Ok(Behind::Stage(next, exported))
     }
 
     /// Makes a stage.
@@ -309,7 +413,7 @@ impl<'a> Run<'a> {
     /// Runs the graph of a stage, if it has one; its results.
     fn execute(&mut self, stage: &Stage, values: &mut Values) -> Result<Vec<Arc<OwnedTensor>>> {
         let Some(graph) = &stage.graph else { return Ok(Vec::new()) };
-        let device = &self.program.device;
+        let device = self.program.device.clone();
         let mut tensors = TensorIds::new();
         let mut inputs = Vec::new();
         for (name, descriptor) in &graph.inputs {
@@ -340,7 +444,12 @@ impl<'a> Run<'a> {
             tensors.push(tensor.id);
             results.push(tensor);
         }
-        device.send(Task::Dispatch { graph: graph.id, tensors, label: String::new() })?;
+        let task = Task::Dispatch { graph: graph.id, tensors, label: String::new() };
+        if !self.is_here {
+            device.send(task)?;
+        } else if !device.attempt(task) {
+            return self.refuse();
+        }
         Ok(results)
     }
 
@@ -349,7 +458,7 @@ impl<'a> Run<'a> {
         match value {
             Held::Host { tensor, .. } => Ok(tensor.clone()),
             Held::Device { tensor, element } => {
-                let bytes = self.program.device.read(&[tensor])?.pop().unwrap_or_default();
+                let bytes = self.read(&[tensor])?.pop().unwrap_or_default();
                 self.failures.check()?;
                 let shape = tensor.descriptor.shape.iter().map(|&size| size as usize).collect();
                 let held = Constant { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
@@ -363,7 +472,7 @@ impl<'a> Run<'a> {
     fn evaluate(&mut self, step: &Step, values: &Values) -> Result<Vec<Held>> {
         let input = |name: &Option<String>| name.as_ref().map(|name| self.tensor(find(values, name)?)).transpose();
         let inputs = step.inputs.iter().map(input).collect::<Result<_>>()?;
-        let Program { loaded, limits, bounds, .. } = self.program;
+        let Program { loaded, limits, bounds, .. } = &*self.program;
         let tensors = evaluate(step, inputs, loaded, limits, bounds, &mut self.random)?;
         self.afford(tensors.iter().map(|tensor| tensor.bytes.len()).fold(0, usize::saturating_add))?;
         Ok(tensors.into_iter().map(|tensor| Held::Host { tensor, known: false }).collect())

@@ -43,12 +43,12 @@ use crate::graph::Limits;
 use crate::memory::{self, Usage, UsageNumbers};
 use crate::thread;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use here::Room;
+use shared::Shared;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use here::Room;
-use shared::Shared;
 use waiting::Waiting;
 
 /// So often whoever waits for the thread looks whether it is busy with a run.
@@ -96,23 +96,38 @@ impl Way {
     /// # Errors
     /// `OperationError` for a task that nobody waits for, when too many wait.
     pub fn send(&self, task: Task) -> Result<()> {
-        let Inner { tasks, host_thread, waiting, attempt } = &*self.0;
         let count = task.count();
-        if let Err(error) = waiting.admit(count) {
+        if let Err(error) = self.0.waiting.admit(count) {
             return task.refuse(error);
         }
+        if let Err(task) = self.carry_out(task) {
+            done::because(run::ENDED, || drop(self.0.tasks.send(task)));
+        }
+        Ok(())
+    }
+
+    /// Carries a task out on the calling thread, if that may be.
+    ///
+    /// # Errors
+    /// The task, where it would have to be sent, or too many wait.
+    pub fn attempt(&self, task: Task) -> Result<(), Task> {
+        let count = task.count();
+        if self.0.waiting.admit(count).is_err() {
+            return Err(task);
+        }
+        self.carry_out(task).inspect_err(|_| self.0.waiting.seen(count))
+    }
+
+    /// The same for a task that was admitted.
+    fn carry_out(&self, task: Task) -> Result<(), Task> {
+        let Inner { tasks, host_thread, attempt, .. } = &*self.0;
         if let Some(host_thread) = host_thread {
             host_thread.is_here();
         }
-        let task = match here::room() {
-            Room::Nothing => task,
-            room => match attempt(task, room, tasks) {
-                Ok(()) => return Ok(()),
-                Err(task) => task,
-            },
-        };
-        done::because(run::ENDED, || drop(tasks.send(task)));
-        Ok(())
+        match here::room() {
+            Room::Nothing => Err(task),
+            room => attempt(task, room, tasks),
+        }
     }
 }
 

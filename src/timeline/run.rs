@@ -140,7 +140,8 @@ impl<B: Backend> Loop<B> {
             Room::All => None,
         };
         // What is not there takes no time.
-        let time = |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.time_here(&graph.executable));
+        let time =
+            |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.time_here(&graph.executable));
         let takes_no_longer = |time: Duration| most.is_none_or(|most| time <= most);
         match task {
             Task::CreateTensor { descriptor, .. } => descriptor.byte_length() <= MOST_BYTES_HERE || most.is_none(),
@@ -151,9 +152,9 @@ impl<B: Backend> Loop<B> {
             }
             Task::Share { .. } | Task::Usage { .. } => true,
             Task::Dispatch { graph, .. } | Task::Compute(Compute { graph, .. }) => takes_no_longer(time(graph)),
-            Task::Submit { commands } => {
-                takes_no_longer(commands.iter().map(|command| time(&command.graph)).fold(Duration::ZERO, Duration::saturating_add))
-            }
+            Task::Submit { commands } => takes_no_longer(
+                commands.iter().map(|command| time(&command.graph)).fold(Duration::ZERO, Duration::saturating_add),
+            ),
             // Threads of their own do them, or they may let go of much.
             Task::Copy { .. } | Task::Build { .. } | Task::DestroyGraph { .. } | Task::Stop => false,
         }
@@ -546,8 +547,7 @@ impl<B: Backend> Loop<B> {
         bindings: Bindings<B::Tensor>,
     ) {
         let of_graph = || graph.error.get().cloned().map(|cause| ("the graph can never run again", cause));
-        let of_input =
-            |tensor: &TensorRef<B::Tensor>| tensor.state().error.clone().map(|cause| ("an input is errored", cause));
+        let of_input = |tensor: &TensorRef<B::Tensor>| tensor.state().error.clone().map(|cause| ("an input is errored", cause));
         match of_graph().or_else(|| inputs.iter().find_map(of_input)) {
             Some((what, cause)) => {
                 // Not the whole chain in words: that grows with every dispatch, and can be followed through the causes.

@@ -3,7 +3,7 @@
 use super::done::because;
 use super::here::{Room, timed};
 use super::reports::Reports;
-use super::run::{ENDED, Loop, Look, Report};
+use super::run::{ENDED, Look, Loop, Report};
 use super::spin_wait::SpinWait;
 use super::task::Task;
 use crate::backend::Backend;

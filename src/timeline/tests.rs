@@ -10,6 +10,7 @@ use crate::host_memory::{HostBuffer, leaked};
 use crate::memory::Bytes;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 #[derive(Clone)]
 struct Toy {
@@ -22,6 +23,8 @@ struct Toy {
     /// For runs that have the timeline's thread.
     here: (Sender<()>, Receiver<()>),
     turns: Arc<Mutex<Vec<u64>>>,
+    /// How many runs were to be done on the calling thread; nothing where none may be.
+    here_runs: Option<Arc<AtomicUsize>>,
 }
 
 /// Who writes these bytes makes the backend panic on the timeline's thread, where nobody catches it.
@@ -59,6 +62,14 @@ impl Backend for Toy {
 
     fn usage(&self) -> &Arc<Usage> {
         &self.usage
+    }
+
+    fn works_here(&self) -> bool {
+        self.here_runs.is_some()
+    }
+
+    fn time_here(&self, graph: &Behaviour) -> Duration {
+        if graph.0 == "long" { Duration::from_secs(1) } else { Duration::ZERO }
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Piece> {
@@ -132,6 +143,10 @@ impl Backend for Toy {
                 Ok(())
             }),
         };
+        if turn.here {
+            self.here_runs.iter().for_each(|runs| _ = runs.fetch_add(1, Ordering::Relaxed));
+            return work();
+        }
         match &self.held {
             Some(held) => held.send(Box::new(work)).unwrap(),
             None => drop(std::thread::spawn(work)),
@@ -154,13 +169,31 @@ struct Harness {
 
 impl Harness {
     fn new(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> Self {
+        Harness::with(held, None)
+    }
+
+    /// One that lends its loop to the calling thread, which has as much time as script's; how many runs that has done.
+    fn lent(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> (Self, Arc<AtomicUsize>) {
+        here::begin_turn();
+        let runs = Arc::<AtomicUsize>::default();
+        (Harness::with(held, Some(runs.clone())), runs)
+    }
+
+    fn with(held: Option<Sender<Box<dyn FnOnce() + Send>>>, here_runs: Option<Arc<AtomicUsize>>) -> Self {
         let slow_build = unbounded();
         let ((begun, begins), (go, goes)) = (unbounded(), unbounded());
         let here = (begun, goes);
         let turns = Arc::<Mutex<Vec<u64>>>::default();
         let go_on = slow_build.0.clone();
-        let toy =
-            Toy { limits: Arc::new(Limits::everything()), usage: Arc::default(), held, slow_build, here, turns: turns.clone() };
+        let toy = Toy {
+            limits: Arc::new(Limits::everything()),
+            usage: Arc::default(),
+            held,
+            slow_build,
+            here,
+            turns: turns.clone(),
+            here_runs,
+        };
         let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
         Harness { timeline, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
     }
@@ -442,9 +475,27 @@ fn random_programs_read_what_a_sequential_model_reads() {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((state >> 33) % below as u64) as usize
     };
-    let harness = Harness::new(None);
+    // On its thread, and now here and now there.
+    random_program(&Harness::new(None), &mut random);
+    let (harness, runs) = Harness::lent(None);
+    random_program(&harness, &mut |below| {
+        if below == 9 {
+            here::begin_turn();
+        }
+        random(below)
+    });
+    assert!(!is_usual() || runs.load(Ordering::Relaxed) > 0);
+}
+
+/// No variable says how much is done on the calling thread.
+fn is_usual() -> bool {
+    std::env::var_os("WEBNN_INLINE").is_none()
+}
+
+fn random_program(harness: &Harness, random: &mut impl FnMut(usize) -> usize) {
     let add = harness.graph("add", 2).unwrap();
     let fail = harness.graph("fail", 2).unwrap();
+    let long = harness.graph("long", 2).unwrap();
     let tensors: Vec<TensorId> = (0..5).map(|_| harness.tensor()).collect();
     let mut model: Vec<Option<u8>> = vec![Some(0); tensors.len()];
     let mut answers = Vec::new();
@@ -460,7 +511,8 @@ fn random_programs_read_what_a_sequential_model_reads() {
                 let b = (a + 1 + random(3)) % 5;
                 let out = (0..5).find(|i| *i != a && *i != b).unwrap();
                 let fails = random(10) == 0;
-                harness.dispatch(if fails { fail } else { add }, &[tensors[a], tensors[b], tensors[out]], "");
+                let graph = [add, long][usize::from(random(8) == 0)];
+                harness.dispatch(if fails { fail } else { graph }, &[tensors[a], tensors[b], tensors[out]], "");
                 model[out] = if fails { None } else { model[a].zip(model[b]).map(|(a, b)| a.wrapping_add(b)) };
             }
             5 => {
@@ -476,6 +528,121 @@ fn random_programs_read_what_a_sequential_model_reads() {
     }
     for (number, (answer, expected)) in answers.into_iter().enumerate() {
         assert_eq!(answer.recv().unwrap().ok(), expected, "read {number}");
+    }
+}
+
+#[test]
+fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
+    let (sender, held) = unbounded();
+    let (harness, runs) = Harness::lent(Some(sender));
+    let (add, long) = (harness.graph("add", 2).unwrap(), harness.graph("long", 2).unwrap());
+    let [a, b, c] = [(); 3].map(|()| harness.tensor());
+    harness.write(a, 3);
+    // The build may not have been heard of before.
+    harness.timeline.usage();
+    let here = |expected: usize| assert!(!is_usual() || runs.load(Ordering::Relaxed) == expected);
+    here::begin_turn();
+    harness.dispatch(add, &[a, a, b], "");
+    here(1);
+    if !is_usual() {
+        return;
+    }
+    let answer = harness.ask(b);
+    assert_eq!(answer.try_recv().unwrap().unwrap(), 6, "it is there at once");
+    // A long one goes to the thread, and what comes behind it too, if it were ever so short.
+    harness.dispatch(long, &[a, b, c], "");
+    let work = held.recv().unwrap();
+    harness.dispatch(add, &[c, c, b], "");
+    harness.write(c, 100);
+    here(1);
+    work();
+    held.recv().unwrap()();
+    assert_eq!([harness.read(b).unwrap(), harness.read(c).unwrap()], [18, 100]);
+    // Nor is anything done here where there is no time left.
+    let spent = || {
+        while here::room() != here::Room::For(Duration::ZERO) {
+            here::timed(|| std::thread::yield_now());
+        }
+    };
+    spent();
+    harness.dispatch(add, &[a, a, b], "");
+    here(1);
+    held.recv().unwrap()();
+    assert_eq!(harness.read(b).unwrap(), 6);
+    // A thread that is not script's does what the timeline's would.
+    here::as_timeline(|| harness.dispatch(add, &[a, b, c], ""));
+    held.try_recv().unwrap()();
+    assert_eq!(harness.read(c).unwrap(), 9);
+}
+
+#[test]
+fn what_fails_on_the_calling_thread_fails_as_elsewhere() {
+    for behaviour in ["fail", "panic", "forget"] {
+        let (harness, _) = Harness::lent(None);
+        let (bad, add) = (harness.graph(behaviour, 1).unwrap(), harness.graph("add", 1).unwrap());
+        let [a, b, c] = [(); 3].map(|()| harness.tensor());
+        harness.timeline.usage();
+        harness.dispatch(bad, &[a, b], "first");
+        harness.dispatch(add, &[b, c], "second");
+        let error = harness.read(c).unwrap_err();
+        let chain: Vec<_> = std::iter::successors(Some(&error), |error| error.cause()).map(|error| error.message()).collect();
+        assert!(chain[0].contains("[second]") && chain.last().unwrap().contains("[first]"), "{chain:?}");
+        harness.write(b, 7);
+        assert_eq!(harness.read(b).unwrap(), 7);
+    }
+}
+
+#[test]
+fn a_panic_on_the_calling_thread_ends_the_timeline() {
+    let (harness, _) = Harness::lent(None);
+    let tensor = harness.tensor();
+    harness.timeline.usage();
+    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new() });
+    // Nothing hangs, whoever noticed first.
+    let error = harness.read(tensor).unwrap_err();
+    let expected = ["the context's thread panicked: assertion `left != right` failed: on purpose", run::ENDED];
+    assert!(expected.iter().any(|expected| error.message().contains(expected)), "{error}");
+    assert!(harness.timeline.has_ended_by(Instant::now() + Duration::from_secs(60)));
+}
+
+#[test]
+fn threads_that_do_tasks_themselves_keep_the_order_of_each() {
+    let (harness, _) = Harness::lent(None);
+    let add = harness.graph("add", 2).unwrap();
+    let tensors: Vec<[TensorId; 3]> = (0..4).map(|_| [(); 3].map(|()| harness.tensor())).collect();
+    let way = harness.timeline.way();
+    std::thread::scope(|scope| {
+        for (number, &[one, sum, other]) in tensors.iter().enumerate() {
+            let way = way.clone();
+            scope.spawn(move || {
+                let work = || {
+                    let send = |task| way.send(task).unwrap();
+                    let write = |byte| Task::Write { tensor: one, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() };
+                    let add = |tensors: [TensorId; 3]| Task::Dispatch {
+                        graph: add,
+                        tensors: tensors.into_iter().collect(),
+                        label: String::new(),
+                    };
+                    for _ in 0..200 {
+                        // sum becomes 2, and then 4, 6, …
+                        send(write(2));
+                        send(add([one, sum, other]));
+                        send(write(0));
+                        send(add([one, other, sum]));
+                    }
+                };
+                // Two of them are script's, the others have themselves to themselves.
+                if number % 2 == 0 {
+                    here::begin_turn();
+                    work();
+                } else {
+                    here::as_timeline(work);
+                }
+            });
+        }
+    });
+    for [_, sum, _] in tensors {
+        assert_eq!(harness.read(sum).unwrap(), (400 % 256) as u8);
     }
 }
 
