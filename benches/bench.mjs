@@ -79,6 +79,20 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --rounds N       processes for each driver (default 3)
   --only NAMES     only these operators, such as gru,matmul`,
   },
+  real: {
+    file: './real.mjs',
+    about: 'any .onnx files, with made-up inputs: the time of a run, and what it takes of the processors',
+    usage: `real FILE-OR-FOLDER … [options]
+
+  --threads N                threads of each engine (default 2)
+  --rounds N                 rounds, each with one process for each engine (default 3)
+  --ms N                     length of a sample in milliseconds (default 1000)
+  --every MS                 a run every so many milliseconds instead of one after the other
+  --engine NAME              session, model, or both given (default)
+  --dimension [MODEL/]N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
+  --value [MODEL/]INPUT=N    fills an input with a number; may be given again
+  --json FILE                write everything that was measured`,
+  },
   charts: {
     file: './charts.mjs',
     about: 'draws the charts in docs/images/ from RESULTS.md',

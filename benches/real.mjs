@@ -1,7 +1,7 @@
 // The .onnx files that are given, on this package and on onnxruntime-node, each engine in a process of its own, in turn: the time of a
 // run, and what it takes of the processors. Of inputs, which are made up, it says how.
 //
-//   node benches/real.mjs FILE-OR-FOLDER … [--threads 2] [--rounds 3] [--ms 1000] [--every MS] [--engine session]
+//   npm run bench -- real FILE-OR-FOLDER … [--threads 2] [--rounds 3] [--ms 1000] [--every MS] [--engine session]
 //     [--dimension NAME=SIZE] [--dimension MODEL/INPUT:AXIS=SIZE] [--value MODEL/INPUT=NUMBER] [--json FILE]
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

@@ -64,7 +64,7 @@ function begin(entry, start) {
  */
 function startsAtOnce(start, request) {
   native.holdSettling();
-  let isReady = false;
+  let isReady;
   try {
     start(request);
   } finally {

@@ -2,6 +2,7 @@
 //
 //   node benches/real/measure.mjs ENGINE MODEL '{"threads":2,"ms":1000,"every":0,"dimensions":{},"values":{}}'
 import { createHash } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { quantile } from '../statistics.mjs';
 import { madeUp } from './inputs.mjs';
 
@@ -54,7 +55,7 @@ async function repeat(forMs) {
   const samples = [];
   const end = performance.now() + forMs;
   do {
-    if (every > 0) await new Promise((resolve) => setTimeout(resolve, every));
+    if (every > 0) await setTimeout(every);
     const start = performance.now();
     await run();
     samples.push(performance.now() - start);
