@@ -142,7 +142,7 @@ impl<B: Backend> Loop<B> {
         // What is not there takes no time.
         let time =
             |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.time_here(&graph.executable));
-        let takes_no_longer = |time: Duration| most.is_none_or(|most| time <= most);
+        let takes_no_longer = |time: Duration| most.is_none_or(|most| time < most);
         match task {
             Task::CreateTensor { descriptor, .. } => descriptor.byte_length() <= MOST_BYTES_HERE || most.is_none(),
             Task::Write { bytes, .. } => bytes.len() <= MOST_BYTES_HERE || most.is_none(),
