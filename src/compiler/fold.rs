@@ -319,6 +319,12 @@ fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, progress: &Progr
         _ => unreachable!("what a needed result is made from was computed before"),
     };
     let operands = number_operands(&mut op);
+    if let Op::CheckIndices(check) = &node.op {
+        let (descriptor, bytes) = (graph.descriptor(check.indices), constant(&operands[0]));
+        if let Some(outside) = check.outside_in(descriptor.data_type, bytes.as_slice()) {
+            return Err(outside.error(&node.label, &sizes(descriptor), check.from_end));
+        }
+    }
     if super::plan::renames(&node.op) {
         return Ok(vec![constant(&operands[0]).clone()]);
     }

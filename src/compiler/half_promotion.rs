@@ -146,6 +146,7 @@ fn role(op: &Op) -> Role {
         Op::AccumulateElements(_)
         | Op::AccumulateNd(_)
         | Op::Bitcast(_)
+        | Op::CheckIndices(_)
         | Op::Determinant(_)
         | Op::DynamicQuantizeLinear(_)
         | Op::IntegerMatmul(_)
@@ -188,7 +189,8 @@ fn round_options(op: &mut Op) {
         // They stay as they are.
         Op::AccumulateElements(_) | Op::AccumulateNd(_) | Op::Bitcast(_) | Op::Elu(_) | Op::Remainder(_) | Op::TopK(_) => {}
         // They have no operands of float16.
-        Op::Determinant(_)
+        Op::CheckIndices(_)
+        | Op::Determinant(_)
         | Op::ExpertMatmul(_)
         | Op::Inverse(_)
         | Op::LinearAttention(_)

@@ -52,7 +52,7 @@ pub use arena::ALIGNMENT;
 pub use fold::Evaluate;
 pub use fuse::Fusing;
 pub use pattern::{Known, Pattern};
-pub use plan::{Place, Plan, RUNNING, Read, Step, Value, ValueId, behind_inputs};
+pub use plan::{Check, Place, Plan, RUNNING, Read, Step, Value, ValueId, behind_inputs};
 pub use work::{element_count, multiplications};
 
 use crate::error::Result;

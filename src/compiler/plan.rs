@@ -7,6 +7,7 @@ use super::progress::Progress;
 use super::prologue::Prologues;
 use super::quantized::{self, Integers};
 use crate::error::Result;
+use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::{ConstantBytes, Descriptor, FpMath, Graph, Node, Op, OperandId, Shared, Source};
 use std::collections::HashMap;
@@ -72,6 +73,20 @@ pub struct Step {
     /// The output is what the operator makes with its dimensions in another order: dimension i of the output is dimension
     /// `order[i]` of the operator's. Only where the backend asked for [`Fusing::Quick`].
     pub order: Option<Vec<u32>>,
+    /// What some of the inputs must be for the step to run.
+    pub checks: Vec<Check>,
+}
+
+/// Indices that a step reads, under whatever name, and that must lie within sizes.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The position among the step's inputs.
+    pub input: usize,
+    pub op: CheckIndices,
+    /// The shape that the indices were checked in.
+    pub shape: Vec<usize>,
+    /// That of the node, which the error names.
+    pub label: String,
 }
 
 /// What a backend compiles.
@@ -93,9 +108,9 @@ pub struct Plan {
     pub fp_math: FpMath,
 }
 
-/// Whether a node gives other names to memory: its output has the very bytes of its operand.
+/// Whether a node gives other names to memory: its output has the very bytes of its operand. Whoever reads it checks what is to be checked.
 pub fn renames(op: &Op) -> bool {
-    matches!(op, Op::Reshape(_)) || matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
+    matches!(op, Op::CheckIndices(_) | Op::Reshape(_)) || matches!(op, Op::Unary(unary) if unary.kind == UnaryKind::Identity)
 }
 
 /// A node that copies its operand.
@@ -191,6 +206,8 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
         }
     }
 
+    let checks = Checks::find(&graph, &root);
+
     let mut constants = Vec::new();
     let mut places: Vec<Option<Place>> = vec![None; count];
     for (position, (_, id)) in graph.inputs.iter().enumerate() {
@@ -281,6 +298,7 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
             op: step.op,
             fused: step.fused,
             label: graph.nodes[step.position].label.clone(),
+            checks: checks.of(&graph, &step.operands),
             inputs: step.operands.into_iter().map(&mut value).collect(),
             outputs: step.outputs.iter().map(|&id| value(id)).collect(),
             order: orders.written(&graph, step.position, &step.outputs),
@@ -299,6 +317,7 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
             inputs: vec![source],
             outputs: vec![ValueId(values.len() - 1)],
             order: None,
+            checks: checks.of(&graph, &[id]),
         });
     }
     let describe = |names: &[(String, OperandId)]| {
@@ -312,6 +331,40 @@ pub fn plan(graph: Graph, progress: &Progress<'_>, fusing: Fusing, integers: boo
     // Only constants that a step reads are worth keeping.
     plan.drop_unused_constants();
     Ok(plan)
+}
+
+/// By operand, the nodes that check it under one of its names.
+struct Checks(HashMap<OperandId, Vec<usize>>);
+
+impl Checks {
+    fn find(graph: &Graph, root: &[OperandId]) -> Checks {
+        let mut checks: HashMap<OperandId, Vec<usize>> = HashMap::new();
+        for (position, node) in graph.nodes.iter().enumerate() {
+            let output = node.outputs[0];
+            let is_check = matches!(node.op, Op::CheckIndices(_));
+            if !is_check && (checks.is_empty() || root[output.0 as usize] == output) {
+                continue;
+            }
+            let mut own = Vec::new();
+            node.op.visit(&mut |_, id| own.extend(checks.get(&id).into_iter().flatten().copied()));
+            own.extend(is_check.then_some(position));
+            if !own.is_empty() {
+                checks.insert(output, own);
+            }
+        }
+        Checks(checks)
+    }
+
+    /// Those of the operands of a step.
+    fn of(&self, graph: &Graph, operands: &[OperandId]) -> Vec<Check> {
+        let found = operands.iter().enumerate().flat_map(|(input, id)| self.0.get(id).into_iter().flatten().map(move |node| (input, *node)));
+        let check = |(input, node): (usize, usize)| {
+            let Op::CheckIndices(op) = &graph.nodes[node].op else { return None };
+            let shape = graph.descriptor(op.indices).shape.iter().map(|&size| size as usize).collect();
+            Some(Check { input, op: op.clone(), shape, label: graph.nodes[node].label.clone() })
+        };
+        found.filter_map(check).collect()
+    }
 }
 
 /// How a step reads a value of float32.

@@ -92,6 +92,7 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
         | ByFamily::Arg(_)
         | ByFamily::BatchNormalization(_)
         | ByFamily::Bitcast(_)
+        | ByFamily::CheckIndices(_)
         | ByFamily::Concat(_)
         | ByFamily::CumulativeProduct(_)
         | ByFamily::CumulativeSum(_)

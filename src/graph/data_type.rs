@@ -78,6 +78,10 @@ impl DataType {
         FLOAT.contains(self)
     }
 
+    pub const fn is_integer(self) -> bool {
+        !self.is_float()
+    }
+
     pub const fn is_signed(self) -> bool {
         !matches!(self, DataType::Uint32 | DataType::Uint64 | DataType::Uint8 | DataType::Uint4)
     }

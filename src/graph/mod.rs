@@ -273,6 +273,14 @@ impl GraphBuilder {
         Operands(&self.operands)
     }
 
+    /// The operator that makes an operand, if one does.
+    pub fn made_by(&self, id: OperandId) -> Option<&Op> {
+        match self.operands().source(id) {
+            Source::Node { node, .. } => self.nodes.get(*node as usize).map(|node| &node.op),
+            _ => None,
+        }
+    }
+
     /// Whether an operand of this builder has that id. Ids that script sends are checked here before they are used.
     pub fn contains(&self, id: OperandId) -> bool {
         (id.0 as usize) < self.operands.len()

@@ -38,6 +38,7 @@ mod fixed;
 pub mod fixed_caches;
 mod fold;
 mod importer;
+mod indices;
 mod loaded;
 mod node;
 mod ops;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::cancel::Cancel;
+use super::checks::check;
 use super::cost;
 use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, describe, workspaces};
 use super::fold::is_aligned_for;
@@ -13,7 +14,7 @@ use super::run_time::RunTime;
 use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
-use crate::compiler::{Place, Plan, Value, ValueId, behind_inputs, multiplications};
+use crate::compiler::{Check, Place, Plan, Value, ValueId, behind_inputs, multiplications};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op, Shared};
 use crate::host_memory::{Placement, Placements};
@@ -80,6 +81,8 @@ struct Step {
     overwritten: Option<usize>,
     /// See [`crate::compiler::Step::order`].
     order: Option<Vec<u32>>,
+    /// See [`crate::compiler::Step::checks`].
+    checks: Vec<Check>,
 }
 
 /// A tensor of a step.
@@ -170,6 +173,7 @@ impl Step {
             outputs: step.outputs.iter().map(operand).collect(),
             overwritten: None,
             order: step.order,
+            checks: step.checks,
         };
         (constants, steps.into_iter().map(step).collect())
     }
@@ -655,6 +659,7 @@ impl Executable {
                     ViewMut { data_type: operand.data_type, shape: &operand.shape, bytes }
                 })
                 .collect();
+            step.checks.iter().try_for_each(|own| check(own, &views[own.input]))?;
             let kernel = || {
                 #[cfg(feature = "faults")]
                 crate::faults::at(crate::faults::Place::Step)?;

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod cancel;
+mod checks;
 pub mod copy;
 mod cost;
 mod dispatch;

@@ -14,6 +14,7 @@ pub mod accumulate;
 pub mod arg;
 pub mod bitcast;
 pub mod block_quantized;
+pub mod check;
 pub mod conv;
 pub mod coupling;
 pub mod cumulative;
@@ -190,6 +191,7 @@ nodes! {
         accumulate::AccumulateNd,
         bitcast::Bitcast,
         block_quantized::BlockQuantizedMatmul,
+        check::CheckIndices,
         coupling::PairwiseCoupling,
         cumulative::CumulativeProduct,
         determinant::Determinant,

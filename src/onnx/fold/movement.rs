@@ -1,5 +1,6 @@
 //! Moving the elements of constants.
 
+use crate::graph::ops::check::outside;
 use crate::graph::shape::strides;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -57,16 +58,16 @@ pub fn slice(input: &Tensor, ranges: &[(i64, i64, usize)]) -> Tensor {
 
 /// Gathers along an axis; negative indices count from the end.
 pub fn gather(input: &Tensor, indices: &Tensor, axis: usize) -> Mapped<Tensor> {
-    let size = input.shape[axis] as i64;
+    let size = input.shape[axis];
     let mut places = indices.integers();
-    for index in &mut places {
-        if *index < 0 {
-            *index += size;
-        }
-        if !(0..size).contains(index) {
-            return Err(format!("the index {index} into a dimension of {size}").into());
-        }
+    let of_check = u32::try_from(size).map_err(|_| "a dimension that is too large")?;
+    if let Some(outside) = outside(places.iter().copied(), &[of_check], true) {
+        return Err(match size {
+            0 => "an index into a dimension of size 0".into(),
+            _ => format!("input 1: {}", outside.describe(&indices.shape, true)).into(),
+        });
     }
+    places.iter_mut().filter(|index| **index < 0).for_each(|index| *index += size as i64);
     let index_strides = strides(&indices.shape);
     let strides = strides(&input.shape);
     let rank = indices.shape.len();

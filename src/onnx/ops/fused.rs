@@ -8,6 +8,7 @@ use crate::graph::ops::elementwise::{Activation, ActivationKind, Elu, HardSigmoi
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
@@ -73,22 +74,32 @@ fn activation(node: &Node<'_>, input: OperandId, parameters: &[f32], emit: &mut 
     emit.push(Activation { kind, input })
 }
 
+/// An input of numbers of rows of a table.
+fn rows_of(node: &Node<'_>, position: usize, table: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let rows = emit.shape(table).first().copied().ok_or("a table of rank 0")?;
+    emit.indices(node, position, &[rows], Negative::Outside)
+}
+
 /// EmbedLayerNormalization: the sum of the embeddings of words, positions and segments, normalized.
 pub fn embed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let ids = emit.input(node, 0)?;
-    let &[batches, length] = &emit.shape(ids)[..] else { return Err("ids whose rank is not 2".into()) };
     let (words, positions) = (emit.input(node, 2)?, emit.input(node, 3)?);
+    let ids = rows_of(node, 0, words, emit)?;
+    let &[batches, length] = &emit.shape(ids)[..] else { return Err("ids whose rank is not 2".into()) };
     let of = emit.data_type(words);
     // In float32 from the elements of the tables on, which stay as they are.
     let sum = emit.gather(words, ids, 0)?;
     let mut sum = wide(sum, emit)?;
-    let of_positions = match emit.optional(node, 8)? {
-        Some(own) => emit.gather(positions, own, 0)?,
+    let of_positions = match node.optional(8) {
+        Some(_) => {
+            let own = rows_of(node, 8, positions, emit)?;
+            emit.gather(positions, own, 0)?
+        }
         None => emit.slice_axis(positions, 0, 0, length)?,
     };
     let of_positions = wide(of_positions, emit)?;
     sum = emit.add(sum, of_positions)?;
-    if let (Some(segments), Some(table)) = (emit.optional(node, 1)?, emit.optional(node, 4)?) {
+    if let (Some(_), Some(table)) = (node.optional(1), emit.optional(node, 4)?) {
+        let segments = rows_of(node, 1, table, emit)?;
         let of_segments = emit.gather(table, segments, 0)?;
         let of_segments = wide(of_segments, emit)?;
         sum = emit.add(sum, of_segments)?;

@@ -1,7 +1,6 @@
 //! Reading and replacing elements at places that other values name.
 
 use super::elementwise::one;
-use crate::graph::data_type::INDEX;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::{GatherElements, GatherNd};
@@ -10,6 +9,7 @@ use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, axis, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -24,41 +24,48 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             return Ok(vec![fold::gather(input, indices, at)?.into()]);
         }
     }
-    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
-    let indices = as_indices(indices, emit)?;
+    let input = emit.input(node, 0)?;
+    let indices = emit.indices(node, 1, &[size(shape[at])?], Negative::FromEnd)?;
     one(emit.gather(input, indices, at)?)
 }
 
-/// Indices in a type that WebNN's operators take.
-fn as_indices(indices: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    if INDEX.contains(emit.data_type(indices)) { Ok(indices) } else { emit.cast(indices, DataType::Int32) }
+/// Coordinates in the last dimension of an input, for the dimensions of a shape from the one of that number on.
+fn coordinates(node: &Node<'_>, shape: &[u32], from: usize, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let count = node.input(1)?.shape(emit.builder).last().copied().unwrap_or(0);
+    let Some(sizes) = shape.get(from..from.saturating_add(count)) else {
+        return Err(format!("coordinates of {count} elements for an input of rank {}", shape.len()).into());
+    };
+    emit.indices(node, 1, sizes, Negative::FromEnd)
 }
 
 /// The indices may be smaller than the input along the other axes; of the input as much is taken then.
 pub fn gather_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let input = emit.input(node, 0)?;
     let at = axis(node.int("axis", 0)?, emit.rank(input))?;
-    let (shape, mut wanted) = (emit.shape(input), emit.shape(indices));
+    let shape = emit.shape(input);
+    let indices = emit.indices(node, 1, &[shape[at]], Negative::FromEnd)?;
+    let mut wanted = emit.shape(indices);
     if wanted.len() != shape.len() {
         return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
     }
     wanted[at] = shape[at];
     let input = emit.slice(input, vec![0; shape.len()], wanted)?;
-    let indices = as_indices(indices, emit)?;
     one(emit.push(GatherElements { input, indices, axis: size(at)? })?)
 }
 
 pub fn gather_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let input = emit.input(node, 0)?;
     let batches = node.int("batch_dims", 0)?;
-    let indices = as_indices(indices, emit)?;
-    if batches == 0 {
+    let shape = emit.shape(input);
+    let most = shape.len().min(node.input(1)?.shape(emit.builder).len());
+    let count = usize::try_from(batches).ok().filter(|&count| count == 0 || count < most);
+    let count = count.ok_or_else(|| format!("{batches} batch dimensions"))?;
+    let indices = coordinates(node, &shape, count, emit)?;
+    if count == 0 {
         return one(emit.push(GatherNd { input, indices })?);
     }
     // The position within the batches becomes a part of the coordinates.
-    let (shape, of_indices) = (emit.shape(input), emit.shape(indices));
-    let count = usize::try_from(batches).ok().filter(|&count| count < shape.len().min(of_indices.len()));
-    let count = count.ok_or_else(|| format!("{batches} batch dimensions"))?;
+    let of_indices = emit.shape(indices);
     let (data_type, rank) = (emit.data_type(indices), of_indices.len());
     let mut target = of_indices.clone();
     target[rank - 1] = 1;
@@ -77,10 +84,11 @@ pub fn gather_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 }
 
 pub fn scatter_elements(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
+    let (input, updates) = (emit.input(node, 0)?, emit.input(node, 2)?);
     let at = axis(node.int("axis", 0)?, emit.rank(input))?;
-    let indices = as_indices(indices, emit)?;
-    let (shape, mut wanted) = (emit.shape(input), emit.shape(indices));
+    let shape = emit.shape(input);
+    let indices = emit.indices(node, 1, &[shape[at]], Negative::FromEnd)?;
+    let mut wanted = emit.shape(indices);
     if wanted.len() != shape.len() {
         return Err(format!("indices of rank {} for an input of rank {}", wanted.len(), shape.len()).into());
     }
@@ -130,8 +138,9 @@ pub fn scatter_nd(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let shape = emit.shape(input);
         return one(emit.reshape(updates, &shape)?);
     }
-    let (input, indices, updates) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?);
-    let indices = as_indices(indices, emit)?;
+    let (input, updates) = (emit.input(node, 0)?, emit.input(node, 2)?);
+    let shape = emit.shape(input);
+    let indices = coordinates(node, &shape, 0, emit)?;
     if let Some(reduction) = reduction {
         return one(emit.push(AccumulateNd { input, indices, updates, reduction })?);
     }
@@ -220,6 +229,7 @@ pub fn tensor_scatter(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         }
         other => return Err(format!("the mode {other:?}").into()),
     }
+    let places = emit.within(places, &[shape[at]], Negative::Outside)?;
     let indices = emit.expand(places, &of_updates)?;
     one(emit.push(ScatterElements { input, indices, updates, axis: size(at)? })?)
 }

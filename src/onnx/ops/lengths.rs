@@ -8,6 +8,7 @@ use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::recurrent::RecurrentNetworkDirection;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
@@ -21,6 +22,8 @@ pub fn run(
     let (steps, units) = (network.steps, network.hidden_size);
     let batches = emit.shape(network.input)[1];
     let data_type = emit.data_type(network.input);
+    let most = steps.checked_add(1).ok_or("too many elements")?;
+    let lengths = emit.within(lengths, &[most], Negative::Outside)?;
     let lengths = emit.cast(lengths, DataType::Int64)?;
     let of_batches = emit.reshape(lengths, &[1, batches, 1])?;
     let positions = emit.positions(DataType::Int64, 3, 0, steps)?;

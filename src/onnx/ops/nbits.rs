@@ -8,6 +8,7 @@ use crate::graph::{DataType, OperandId};
 use crate::memory;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, axis, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -313,10 +314,11 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if block == 0 {
         return Err("blocks of 0".into());
     }
-    let (indices, scale) = (emit.input(node, 1)?, emit.input(node, 2)?);
+    let scale = emit.input(node, 2)?;
     let of_scale = emit.shape(scale);
     let rank = of_scale.len();
     let at = axis(node.int("gather_axis", 0)?, rank)?;
+    let indices = emit.indices(node, 1, &[of_scale[at]], Negative::FromEnd)?;
     let along = axis(node.int("quantize_axis", 1)?, rank)?;
     let halves = element != ElementType::Uint8;
     if at == along || of_byte > 1 && !halves && at + 1 == rank {

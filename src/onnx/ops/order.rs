@@ -8,6 +8,7 @@ use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, axis, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -44,8 +45,9 @@ pub fn compress(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Some(at) => (axis(at, shape.len())?, None),
         None => (0, Some(shape.iter().product::<usize>())),
     };
-    if chosen.last().is_some_and(|&last| last as usize >= whole.unwrap_or_else(|| shape[at])) {
-        return Err("a condition that is longer than the axis".into());
+    let most = whole.unwrap_or_else(|| shape[at]);
+    if let Some(last) = chosen.last().filter(|&&last| last as usize >= most) {
+        return Err(format!("a condition that is true at {last}, beyond the {most} elements of the axis").into());
     }
     let indices = Tensor::int64s(&chosen);
     if let Some(tensor) = node.input(0)?.constant().filter(|tensor| emit.folding.affords(&tensor.shape)) {
@@ -68,12 +70,15 @@ pub fn compress(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 
 /// ReverseSequence: the first elements along the time axis in reverse order, so many as each batch's length says.
 pub fn reverse_sequence(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, lengths) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let input = emit.input(node, 0)?;
     let rank = emit.rank(input);
     let (batch, time) = (axis(node.int("batch_axis", 1)?, rank)?, axis(node.int("time_axis", 0)?, rank)?);
     if batch == time {
         return Err("one axis for batch and time".into());
     }
+    // A sequence may be as long as the axis.
+    let most = emit.shape(input)[time].checked_add(1).ok_or("too many elements")?;
+    let lengths = emit.indices(node, 1, &[most], Negative::Outside)?;
     one(reversed(input, lengths, [batch, time], emit)?)
 }
 

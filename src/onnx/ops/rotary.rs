@@ -3,6 +3,7 @@
 use super::elementwise::one;
 use crate::graph::OperandId;
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -76,6 +77,7 @@ pub fn multimodal(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     };
     let places: Vec<i64> = (0..i64::from(half)).map(|pair| of_pair(pair) * i64::from(half) + pair).collect();
     let places = emit.constant(Tensor::int64s(&places))?;
+    let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
     let mut part = |cache: OperandId| -> Mapped<OperandId> {
         let all = emit.gather(cache, positions, 0)?;
         let all = emit.transpose(all, &[1, 2, 0, 3])?;
@@ -120,11 +122,13 @@ fn embed(node: &Node<'_>, caches: Caches, input: OperandId, emit: &mut Emit<'_>)
         }
         _ => return Err(format!("an input of rank {}", shape.len()).into()),
     };
+    let rows = emit.shape(caches.cos).first().copied().ok_or("caches of another rank")?;
+    let positions = caches.positions.map(|positions| emit.within(positions, &[rows], Negative::Outside)).transpose()?;
     let width = node.int("rotary_embedding_dim", 0)?;
     let whole = emit.shape(heads_first)[3];
     let width = if width == 0 { whole } else { size(width)? };
     let mut part = |cache: OperandId| -> Mapped<OperandId> {
-        let gathered = match caches.positions {
+        let gathered = match positions {
             Some(positions) => emit.gather(cache, positions, 0)?,
             None => cache,
         };

@@ -10,6 +10,7 @@ use crate::graph::{DataType, Number, OperandId};
 use crate::memory;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, size};
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -165,7 +166,7 @@ pub fn max_with_indices(node: &Node<'_>, input: OperandId, emit: &mut Emit<'_>) 
 
 /// MaxUnpool: elements at the places that a MaxPool told, and 0 elsewhere.
 pub fn max_unpool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, indices) = (emit.input(node, 0)?, emit.input(node, 1)?);
+    let input = emit.input(node, 0)?;
     let shape = emit.shape(input);
     // What the pool's input must have been like.
     let mut own = shape.clone();
@@ -189,7 +190,7 @@ pub fn max_unpool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let element: ElementType = emit.data_type(input).into();
     let bytes = element.byte_length(count as usize).ok_or("too many elements")?;
     let zeros = emit.constant(Tensor { element, shape: vec![count as usize], bytes: memory::filled(0, bytes)?.into() })?;
-    let indices = emit.cast(indices, DataType::Int64)?;
+    let indices = emit.indices(node, 1, &[count], Negative::Outside)?;
     let (indices, updates) = (emit.reshape(indices, &[of_input])?, emit.reshape(input, &[of_input])?);
     let flat = emit.push(ScatterElements { input: zeros, indices, updates, axis: 0 })?;
     let result = emit.reshape(flat, &own)?;

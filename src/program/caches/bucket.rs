@@ -373,6 +373,11 @@ impl Walk<'_> {
                     _ => Err("elements of rows by their places".into()),
                 }
             }
+            // Zeros are indices into whatever there is.
+            Op::CheckIndices(op) => match padded(self, op.indices) {
+                Some((_, front @ Front::Zeros)) => along(front),
+                _ => Err("indices of rows that do not count, which are checked".into()),
+            },
             Op::GatherNd(op) => {
                 let shape = self.shape(op.indices);
                 let count = shape.last().copied().unwrap_or(1) as usize;

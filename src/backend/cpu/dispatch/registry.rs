@@ -126,6 +126,7 @@ fn list(problem: &Problem<'_>) -> List {
         | ByFamily::AccumulateNd(_)
         | ByFamily::BatchNormalization(_)
         | ByFamily::Bitcast(_)
+        | ByFamily::CheckIndices(_)
         | ByFamily::CumulativeProduct(_)
         | ByFamily::CumulativeSum(_)
         | ByFamily::Determinant(_)

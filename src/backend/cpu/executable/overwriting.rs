@@ -26,7 +26,9 @@ fn of_step(step: &Step) -> Option<usize> {
     let position = step.kernel.as_ref()?.overwrites()?.0 as usize;
     let input = step.inputs.get(position)?;
     let is_once = step.inputs.iter().filter(|other| other.memory == input.memory).count() == 1;
-    let is_plain = step.followers.is_empty() && step.order.is_none() && input.order.is_none();
+    // What is to be checked must be there to be looked at.
+    let is_checked = step.checks.iter().any(|check| check.input == position);
+    let is_plain = step.followers.is_empty() && step.order.is_none() && input.order.is_none() && !is_checked;
     (is_once && is_plain && step.outputs.len() == 1).then_some(position)
 }
 

@@ -55,6 +55,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         ByFamily::BatchNormalization(op) => normalization::batch_normalization(op, arguments),
         ByFamily::Bitcast(op) => bitcast::bitcast(op, arguments),
         ByFamily::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(op, arguments),
+        ByFamily::CheckIndices(op) => movement::check_indices(op, arguments),
         ByFamily::Concat(op) => movement::concat(op, arguments),
         ByFamily::Conv2d(op) => conv::conv2d(op, arguments),
         ByFamily::ConvTranspose2d(op) => conv::conv_transpose2d(op, arguments),

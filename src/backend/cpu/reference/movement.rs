@@ -4,6 +4,7 @@ use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::backend::strided::Strided;
+use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
@@ -46,6 +47,12 @@ pub fn expand(op: &Expand, arguments: &mut Arguments<'_, '_>) {
 
 pub fn reshape(op: &Reshape, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
+    strided(&Strided::dense(input.shape), input, arguments.output());
+}
+
+/// Whoever runs it has checked them.
+pub fn check_indices(op: &CheckIndices, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.indices);
     strided(&Strided::dense(input.shape), input, arguments.output());
 }
 

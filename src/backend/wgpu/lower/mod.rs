@@ -106,6 +106,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         ByFamily::BatchNormalization(op) => normalization::batch_normalization(lowering, op, operands),
         ByFamily::Bitcast(op) => bitcast::bitcast(lowering, op, operands),
         ByFamily::BlockQuantizedMatmul(op) => block_quantized::block_quantized_matmul(lowering, op, operands),
+        ByFamily::CheckIndices(op) => movement::check_indices(lowering, op, operands),
         ByFamily::Concat(op) => movement::concat(lowering, op, operands),
         ByFamily::Conv2d(op) => conv::conv2d(lowering, op, operands),
         ByFamily::ConvTranspose2d(op) => conv::conv_transpose2d(lowering, op, operands),

@@ -9,6 +9,7 @@ use crate::backend::wgpu::shader::{Scalar, coordinates, load, signed, size};
 use crate::compiler::ALIGNMENT;
 use crate::error::Result;
 use crate::graph::DataType;
+use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
@@ -22,6 +23,12 @@ fn copy(lowering: &mut Lowering<'_>, input: &Tensor, output: &Tensor, places: &S
 
 pub fn reshape(lowering: &mut Lowering<'_>, op: &Reshape, operands: &Operands) -> Result<()> {
     let input = operands.input(op.input);
+    copy(lowering, input, operands.output(), &Strided::dense(&input.shape))
+}
+
+/// A copy; what is outside is found by whoever reads the indices.
+pub fn check_indices(lowering: &mut Lowering<'_>, op: &CheckIndices, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.indices);
     copy(lowering, input, operands.output(), &Strided::dense(&input.shape))
 }
 

@@ -1,7 +1,7 @@
 //! SparseAttention and PagedAttention of com.microsoft: which keys a query sees, and where they lie, is said in blocks.
 
 use super::cache::Coding;
-use super::fixed::{filled, written};
+use super::fixed::{filled, room, written};
 use super::grouped::{angles, heads, packed_or_apart};
 use super::{Attention, bias_of_mask, default_scale, join_heads, split_heads, type_of_scores};
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
@@ -10,6 +10,7 @@ use crate::graph::ops::scatter::ScatterNd;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::normalization::simplified;
 use crate::onnx::ops::precision::wide;
@@ -34,6 +35,7 @@ pub fn sparse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let totals = emit.reshape(totals, &[batch, 1, 1, 1])?;
     let begin = emit.with(BinaryKind::Sub, totals, length.into())?;
     let begin = emit.clamp(begin, Some(0.0), None)?;
+    let begin = room(begin, keys, length, emit)?;
     let queries = emit.positions(DataType::Int32, 4, 2, length)?;
     let queries = emit.add(queries, begin)?;
     if node.flag("do_rotary", false)? {
@@ -41,6 +43,7 @@ pub fn sparse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
         let interleaved = node.flag("rotary_interleaved", false)?;
         let positions = emit.reshape(queries, &[batch, length])?;
+        let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
         let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
         let of_key = emit.data_type(key);
         (query, key) = (wide(query, emit)?, wide(key, emit)?);

@@ -6,6 +6,7 @@ use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::scatter::ScatterElements;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 
@@ -24,6 +25,12 @@ pub fn filled(cache: OperandId, last: OperandId, longest: Option<u32>, emit: &mu
     let counts = emit.logical(LogicalKind::LesserOrEqual, positions, last)?;
     let zero = emit.scalar(emit.data_type(rows), 0.0)?;
     emit.select(counts, rows, zero)
+}
+
+/// Where so many new rows begin in a cache of that size, which must have room for them.
+pub fn room(begin: OperandId, size: u32, new: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let Some(last) = size.checked_sub(new) else { return Err(format!("{new} new rows for a cache of {size}").into()) };
+    emit.within(begin, &[last + 1], Negative::Outside)
 }
 
 /// A cache [batch, heads, size, head size] with what is new from `begin` [batch, 1, 1, 1] on.
@@ -73,7 +80,8 @@ impl Shared {
             let [batch, heads, _, width] = of_new[..] else { return Err("keys whose rank is not 4".into()) };
             return Err(format!("a cache of shape {shape:?}, allowed [{batch}, {heads}, size, {width}]").into());
         }
-        written(past, new, self.begin, emit)
+        let begin = room(self.begin, shape[2], of_new[2], emit)?;
+        written(past, new, begin, emit)
     }
 
     /// Those that are looked at.
@@ -95,7 +103,9 @@ impl Shared {
             let is_old = emit.logical(LogicalKind::Lesser, positions, begin)?;
             let beams = emit.cast(beams, DataType::Int32)?;
             let own = emit.expand(own, &[sequences, count, size])?;
+            // Nobody promises what the others are.
             let beams = emit.select(is_old, beams, own)?;
+            let beams = emit.within(beams, &[count], Negative::Outside)?;
             let beams = emit.reshape(beams, &[sequences, count, 1, size, 1])?;
             let indices = emit.expand(beams, &[sequences, count, heads, size, width])?;
             let picked = emit.push(GatherElements { input: apart, indices, axis: 1 })?;

@@ -8,6 +8,7 @@ use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::movement::{Pad, PaddingMode};
 use crate::graph::{DataType, Number, OperandId};
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::normalization::simplified;
 use crate::onnx::ops::precision::wide;
@@ -120,12 +121,21 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
         let interleaved = node.flag("rotary_interleaved", false)?;
         let positions = match emit.optional(node, 9)? {
-            Some(given) if emit.shape(given) == [batch, length] => given,
+            Some(given) if emit.shape(given) == [batch, length] => emit.within(given, &emit.shape(cos)[..1], Negative::Outside)?,
             Some(given) => return Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
             None => {
                 let steps = emit.positions(DataType::Int32, 2, 1, length)?;
                 let begin = emit.reshape(begin, &[batch, 1])?;
-                emit.add(begin, steps)?
+                let positions = emit.add(begin, steps)?;
+                // What is padded behind a part of a prompt is not looked at.
+                let positions = match counts {
+                    Some(_) => {
+                        let last = emit.reshape(lengths, &[batch, 1])?;
+                        emit.binary(BinaryKind::Min, positions, last)?
+                    }
+                    None => positions,
+                };
+                emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?
             }
         };
         let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);

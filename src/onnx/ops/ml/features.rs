@@ -7,6 +7,7 @@ use crate::graph::DataType;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind, PredicateKind};
 use crate::graph::ops::reduce::ReduceKind;
 use crate::onnx::emit::Emit;
+use crate::onnx::indices::Negative;
 use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
@@ -121,13 +122,7 @@ pub fn array_feature_extractor(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<V
         input = emit.reshape(input, &shape)?;
     }
     let last = shape.len() - 1;
-    if let Some(places) = node.input(1)?.constant() {
-        let features = i64::from(shape[last]);
-        if let Some(wrong) = places.integers().iter().find(|place| !(0..features).contains(place)) {
-            return Err(format!("the place {wrong} of {features} features").into());
-        }
-    }
-    let places = emit.input(node, 1)?;
+    let places = emit.indices(node, 1, &[shape[last]], Negative::Outside)?;
     let count = emit.check_count(&emit.shape(places))?;
     let places = emit.reshape(places, &[count])?;
     one(emit.gather(input, places, last)?)
