@@ -357,7 +357,10 @@ impl Checks {
 
     /// Those of the operands of a step.
     fn of(&self, graph: &Graph, operands: &[OperandId]) -> Vec<Check> {
-        let found = operands.iter().enumerate().flat_map(|(input, id)| self.0.get(id).into_iter().flatten().map(move |node| (input, *node)));
+        let found = operands
+            .iter()
+            .enumerate()
+            .flat_map(|(input, id)| self.0.get(id).into_iter().flatten().map(move |node| (input, *node)));
         let check = |(input, node): (usize, usize)| {
             let Op::CheckIndices(op) = &graph.nodes[node].op else { return None };
             let shape = graph.descriptor(op.indices).shape.iter().map(|&size| size as usize).collect();

@@ -36,6 +36,12 @@ impl Limits {
         }
     }
 
+    /// Those that script is told, and that hold for what it makes: a tensor of so many bytes may have as many elements, which must be
+    /// in the range of `long` ([`super::descriptor::is_valid_dimension`]). Models are not asked.
+    pub fn of_script(&self) -> Self {
+        Limits { max_tensor_byte_length: self.max_tensor_byte_length.min(i32::MAX as usize), ..self.clone() }
+    }
+
     pub fn input_types(&self) -> DataTypes {
         self.tensor_types
     }

@@ -82,6 +82,11 @@ impl Context {
         held.extend(kinds.into_iter().zip(bytes).map(|(kind, bytes)| foreign.usage().charge(kind, bytes)));
     }
 
+    /// Those of what script builds and creates.
+    pub fn script_limits(&self) -> Result<Arc<Limits>> {
+        Ok(Arc::new(self.limits()?.of_script()))
+    }
+
     pub fn limits(&self) -> Result<Arc<Limits>> {
         Ok(self.device.get().ok_or_else(|| stale("context"))?.limits.clone())
     }
@@ -340,7 +345,7 @@ pub fn wait<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `opSupportLimits(context)`
 pub fn op_support_limits<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let limits = call.environment.with_context(call.handle(0)?, Context::limits)?;
+    let limits = call.environment.with_context(call.handle(0)?, Context::script_limits)?;
     let scope = call.scope;
     let result = scope.object()?;
     scope.set(result, "preferredInputLayout", scope.string(limits.preferred_input_layout)?)?;

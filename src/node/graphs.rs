@@ -107,7 +107,7 @@ fn describe(environment: &Environment, builder: &Builder, id: OperandId) {
 pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let context = call.handle(0)?;
-    let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.limits()?)))?;
+    let graph = environment.with_context(context, |context| Ok(GraphBuilder::new(context.script_limits()?)))?;
     environment.forget(call.scope);
     let held = environment.external.total.hold(DESCRIPTION);
     let object = Weak::new(call.scope, call.value(1));

@@ -46,7 +46,7 @@ impl Environment {
 
 /// *Check dimensions*, and whether a tensor of that type can be had here.
 fn check(context: &Context, descriptor: &Descriptor, method: &str, label: &str) -> Result<()> {
-    let limits = context.limits()?;
+    let limits = context.script_limits()?;
     let types = limits.input_types();
     let result = if types.contains(descriptor.data_type) {
         descriptor.check("descriptor").and_then(|()| limits.check_size(descriptor, "descriptor"))

@@ -92,6 +92,21 @@ pub fn select(condition: &Value, a: &[Value], b: &[Value], emit: &mut Emit<'_>) 
     Ok(results)
 }
 
+/// Whether a node of a graph, or of a branch within it, reads a value of that name, or it is an output.
+pub fn reads(graph: &GraphProto, name: &str, folding: &mut Folding) -> Result<bool> {
+    if graph
+        .node
+        .iter()
+        .flat_map(|node| &node.input)
+        .chain(graph.output.iter().map(|output| &output.name))
+        .any(|read| read == name)
+    {
+        return Ok(true);
+    }
+    let captured = captured(&graph.node, folding)?;
+    Ok(captured.values().flatten().any(|read| read == name))
+}
+
 /// The names of values that a node's branches use and do not make themselves. What a branch makes is its own, also where
 /// the node itself, the other branch, or the graph around them has a value of that name.
 fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize, folding: &mut Folding) -> Result<()> {

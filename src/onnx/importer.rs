@@ -7,6 +7,7 @@ use super::bounds::{Bounds, NODE};
 use super::branch;
 use super::caches::Cache;
 use super::dimensions::{self, Signature};
+use super::element::ElementType;
 use super::emit::{Emit, Short, Transposed, Turned};
 use super::empty;
 use super::expansion;
@@ -216,8 +217,12 @@ pub(super) fn opsets(imports: &[OperatorSetIdProto]) -> Result<HashMap<String, i
     for import in imports {
         versions.insert(normalized(&import.domain).to_owned(), import.version);
     }
-    if let Some(version) = versions.get("").filter(|version| !OPSETS.contains(version)) {
-        let (first, last) = (OPSETS.start(), OPSETS.end());
+    // As in onnxruntime, a domain whose version the model does not say is that of its latest version.
+    for (domain, latest) in ops::UNNAMED {
+        versions.entry(domain.to_owned()).or_insert(latest);
+    }
+    if let Some(version) = versions.get("").filter(|version| !(ops::OLDEST..=*OPSETS.end()).contains(version)) {
+        let (first, last) = (ops::OLDEST, OPSETS.end());
         return Err(Error::new(
             Kind::NotSupported,
             format!("the model uses version {version} of the standard operators; {first} to {last} are supported"),
@@ -323,7 +328,14 @@ impl<'a> Importer<'a> {
     fn initializers<'g>(&mut self, graph: &'g GraphProto) -> Result<Vec<(&'g str, Tensor)>> {
         let mut all = Vec::new();
         for proto in &graph.initializer {
-            all.push((proto.name.as_str(), Tensor::from_proto(proto, self.model)?));
+            match Tensor::from_proto(proto, self.model) {
+                Ok(tensor) => all.push((proto.name.as_str(), tensor)),
+                // Of a type that there is no tensor of, as strings, which perhaps nobody reads.
+                Err(_)
+                    if ElementType::from_number(proto.data_type.into()).is_err()
+                        && !branch::reads(graph, &proto.name, &mut self.folding)? => {}
+                Err(error) => return Err(error),
+            }
         }
         for proto in &graph.sparse_initializer {
             let tensor = Tensor::from_sparse(proto, self.model, |bytes| self.folding.charge(bytes))?;

@@ -94,8 +94,8 @@ fn named(domain: &str) -> String {
 
 /// Nodes of a graph whose operators nothing maps, with their positions.
 pub fn unknown(model: &ModelProto, graph: &GraphProto) -> Vec<(usize, RefusedNode)> {
-    let versions: HashMap<&str, i64> =
-        model.opset_import.iter().map(|import| (normalized(&import.domain), import.version)).collect();
+    let named_by_model = model.opset_import.iter().map(|import| (normalized(&import.domain), import.version));
+    let versions: HashMap<&str, i64> = ops::UNNAMED.into_iter().chain(named_by_model).collect();
     let functions: Vec<(&str, &str)> =
         model.functions.iter().map(|function| (normalized(&function.domain), function.name.as_str())).collect();
     let mut unknown = Vec::new();

@@ -93,7 +93,10 @@ mod tests {
         fn compare<I: Index + TryFrom<i128>>(near: &[i128]) {
             for size in [1, 6, 255, 256, 70_000, u32::MAX] {
                 for from_end in [true, false] {
-                    let around = near.iter().flat_map(|x| [-2, -1, 0, 1].map(|d| x + d)).chain([-2, -1, 0, 1].map(|d| i128::from(size) + d));
+                    let around = near
+                        .iter()
+                        .flat_map(|x| [-2, -1, 0, 1].map(|d| x + d))
+                        .chain([-2, -1, 0, 1].map(|d| i128::from(size) + d));
                     let around = around.chain([-2, -1, 0, 1].map(|d| d - i128::from(size)));
                     for index in around.filter_map(|x| I::try_from(x).ok()) {
                         let list = [I::try_from(0).ok().unwrap(), index];

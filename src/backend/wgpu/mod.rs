@@ -194,14 +194,16 @@ impl Backend for Gpu {
     }
 
     fn part(&self, of: &Arc<Storage>, first: usize, descriptor: &Descriptor) -> Option<Storage> {
-        let Storage { buffer, offset } = &**of;
-        let offset = offset + first;
-        assert!(first.is_multiple_of(ALIGNMENT) && (offset + descriptor.byte_length()) as u64 <= buffer.size());
-        Some(Storage { buffer: buffer.clone(), offset })
+        let offset = of.offset + first;
+        assert!(first.is_multiple_of(ALIGNMENT) && (offset + descriptor.byte_length()) as u64 <= of.buffer.size());
+        // What is written to the part is another content of the whole.
+        of.forget();
+        Some(Storage::new(of.buffer.clone(), offset))
     }
 
     fn copy(&self, copies: Vec<CopyRange<Storage>>, done: Done<()>) {
         let device = self.0.device.clone();
+        copies.iter().for_each(|copy| copy.to.forget());
         let commands = Box::new(move || Ok(device.copies(&copies)));
         self.order(Job::Execute { commands, done });
     }
@@ -219,6 +221,7 @@ impl Backend for Gpu {
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
+        to.remember(&bytes);
         self.order(Job::Write { to: to.clone(), bytes, done });
     }
 
@@ -227,6 +230,10 @@ impl Backend for Gpu {
     }
 
     fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
+        if let Err(error) = graph.check(&bindings.inputs) {
+            return done.report(Err(error));
+        }
+        bindings.outputs.iter().flatten().for_each(|output| output.forget());
         let graph = graph.clone();
         // What was submitted is not stopped.
         let commands = Box::new(move || turn.watch.check().and_then(|()| graph.record(&bindings)));

@@ -1,8 +1,9 @@
 //! What a graph becomes on a GPU, as data: shaders, what is run of them in which order on which memory, and constants. It is made by
 //! [`lower`](super::lower::lower) and says nothing about what runs it.
 
-use crate::compiler::Place;
-use crate::graph::ConstantBytes;
+use crate::compiler::{Check, Place, Plan, Value, ValueId};
+use crate::error::Result;
+use crate::graph::{ConstantBytes, DataType};
 use crate::host_memory::Placements;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct Program {
     pub output_lengths: Vec<usize>,
     /// By input: the output that may begin with it from the start, in the memory of both ([`Dispatch::places`]).
     pub placements: Placements,
+    /// What inputs must be for a run, where whoever runs it knows what they are.
+    pub checks: Vec<InputCheck>,
     /// The operators that dispatches belong to, for messages.
     pub steps: Vec<StepName>,
 }
@@ -55,6 +58,35 @@ impl Program {
             }
         }
         encoded
+    }
+}
+
+/// Indices that are an input of the graph, and must lie within sizes.
+#[derive(Debug)]
+pub struct InputCheck {
+    pub input: usize,
+    pub data_type: DataType,
+    pub check: Check,
+}
+
+impl InputCheck {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Vec<InputCheck> {
+        let found = plan.steps.iter().flat_map(|step| step.checks.iter().map(move |check| (step.inputs[check.input], check)));
+        let of_input = |(id, check): (ValueId, &Check)| match &plan.values[id.0] {
+            Value { place: Place::Input(input), descriptor, .. } => {
+                Some(InputCheck { input: *input, data_type: descriptor.data_type, check: check.clone() })
+            }
+            _ => None,
+        };
+        found.filter_map(of_input).collect()
+    }
+
+    /// # Errors
+    /// `OperationError` with the first index that is outside.
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
+        let Check { op, shape, label, .. } = &self.check;
+        op.outside_in(self.data_type, bytes).map_or(Ok(()), |outside| Err(outside.error(label, shape, op.from_end)))
     }
 }
 

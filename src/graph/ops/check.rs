@@ -8,14 +8,8 @@ use crate::graph::operator::{N, Outputs, Ranks, Rule, one, operators};
 use crate::graph::{OperandId, Operands};
 
 /// Of the types that indices may have in ONNX, or be held as.
-const INTEGERS: DataTypes = DataTypes::of(&[
-    DataType::Int8,
-    DataType::Uint8,
-    DataType::Int32,
-    DataType::Uint32,
-    DataType::Int64,
-    DataType::Uint64,
-]);
+const INTEGERS: DataTypes =
+    DataTypes::of(&[DataType::Int8, DataType::Uint8, DataType::Int32, DataType::Uint32, DataType::Int64, DataType::Uint64]);
 
 operators! {
     /// Indices that are known to lie within sizes.

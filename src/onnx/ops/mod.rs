@@ -64,6 +64,7 @@ mod window;
 
 pub use movement::expanded;
 
+use super::OPSETS;
 use super::emit::Emit;
 use super::file::Model;
 use super::importer::normalized;
@@ -424,6 +425,31 @@ pub static TABLE: &[Entry] = table! {
     }
 };
 
+/// Domains that are there though a model does not name them, with the versions that are meant then.
+pub const UNNAMED: [(&str, i64); 2] = [("ai.onnx.ml", 5), ("com.microsoft", 1)];
+
+/// The oldest version of the standard's operators.
+pub const OLDEST: i64 = 1;
+
+/// Before version 7 of the standard's operators, those that mean what they mean in version 7, and since when. Others had attributes for
+/// broadcasting, or computed something else where nothing was said.
+const SINCE: [(i64, &str); 5] = [
+    (
+        1,
+        "ArgMax ArgMin Constant Conv ConvTranspose DepthToSpace Flatten Gather GlobalAveragePool GlobalMaxPool Hardmax Identity LRN \
+         LogSoftmax LpNormalization MatMul MaxPool Not ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin \
+         ReduceProd ReduceSum ReduceSumSquare Shape Size Slice Softmax Softplus Softsign SpaceToDepth Squeeze Transpose Unsqueeze",
+    ),
+    (2, "GlobalLpPool LpPool Pad Split"),
+    (4, "Concat"),
+    (5, "Reshape"),
+    (
+        6,
+        "Abs Cast Ceil Clip Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Max Mean Min Neg Reciprocal Relu Selu Sigmoid \
+         Sqrt Sum Tanh Tile",
+    ),
+];
+
 /// A row, and what a node of it may have.
 #[derive(Clone, Copy)]
 pub struct Row {
@@ -450,6 +476,13 @@ pub fn find(domain: &str, operator: &str, version: Option<i64>) -> Mapped<Row> {
     if !(first..=last).contains(&version) {
         let until = if last == ANY { String::new() } else { format!(" to {last}") };
         return Err(format!("the operator exists in versions {first}{until} of the domain").into());
+    }
+    if domain.is_empty() && version < *OPSETS.start() {
+        let since = SINCE.iter().find(|(_, names)| names.split(' ').any(|name| name == operator));
+        let since = since.map_or(*OPSETS.start(), |(since, _)| *since);
+        if version < since {
+            return Err(format!("the operator was another one before version {since} of the domain").into());
+        }
     }
     Ok(row)
 }
@@ -518,6 +551,10 @@ mod tests {
         assert!(find("", "Upsample", Some(10)).is_err());
         assert!(find("", "Gelu", Some(19)).is_err());
         assert!(find("", "Relu", None).is_err());
+        assert!(find("", "Relu", Some(6)).is_ok() && find("", "Relu", Some(5)).is_err());
+        assert!(find("", "Conv", Some(1)).is_ok() && find("", "Add", Some(6)).is_err());
+        let known = |name: &&str| TABLE.iter().any(|entry| entry.domain.is_empty() && entry.operator == *name);
+        assert!(SINCE.iter().flat_map(|(_, names)| names.split(' ')).all(|name| known(&name)));
         assert!(find("com.microsoft", "Relu", Some(1)).is_err());
     }
 }

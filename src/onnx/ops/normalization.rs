@@ -14,10 +14,11 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::value::Value;
 
 pub fn batch(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    if !node.flag("spatial", true)? {
-        return Err("the attribute spatial = 0 is not supported".into());
-    }
     let input = emit.input(node, 0)?;
+    // Before version 9: with statistics of each element, instead of each channel.
+    if !node.flag("spatial", true)? && node.input(1)?.shape(emit.builder).len() != 1 {
+        return by_element(node, input, emit);
+    }
     let given = [emit.input(node, 3)?, emit.input(node, 4)?];
     let is_trained = node.flag("training_mode", false)?;
     if is_trained {
@@ -34,6 +35,33 @@ pub fn batch(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (scale, bias) = (Some(parameter(1)?), Some(parameter(2)?));
     let epsilon = node.float("epsilon", 1e-5)?;
     one(emit.push(BatchNormalization { input, mean, variance, scale, bias, axis: 1, epsilon })?)
+}
+
+/// A normalization of each element of the batches by statistics of its own.
+fn by_element(node: &Node<'_>, input: OperandId, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    node.no_outputs_from(1, "of the statistics")?;
+    let shape = emit.shape(input);
+    let (batches, each) = shape.split_first().ok_or("an input of rank 0")?;
+    for position in 1..5 {
+        let found = node.input(position)?.shape(emit.builder);
+        if !found.iter().map(|&size| size as u64).eq(each.iter().map(|&size| u64::from(size))) {
+            return Err(format!("input {position} of shape {found:?}, allowed {each:?} with spatial = 0").into());
+        }
+    }
+    // The elements as channels.
+    let count = size(each.iter().map(|&size| u64::from(size)).product::<u64>())?;
+    let of = emit.data_type(input);
+    let mut flat = |position| -> Mapped<OperandId> {
+        let id = emit.input(node, position)?;
+        let id = emit.cast(id, of)?;
+        emit.reshape(id, &[count])
+    };
+    let [scale, bias, mean, variance] = [flat(1)?, flat(2)?, flat(3)?, flat(4)?];
+    let input = emit.reshape(input, &[*batches, count])?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let op = BatchNormalization { input, mean, variance, scale: Some(scale), bias: Some(bias), axis: 1, epsilon };
+    let result = emit.push(op)?;
+    one(emit.reshape(result, &shape)?)
 }
 
 /// A normalization by the mean and the variance of each channel of the batch itself; the other outputs are the given statistics, moved

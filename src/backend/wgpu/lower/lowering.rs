@@ -1,6 +1,6 @@
 //! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
 
-use crate::backend::wgpu::program::{Dispatch, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
+use crate::backend::wgpu::program::{Dispatch, InputCheck, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
 use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
 use crate::compiler::{Place, Plan, Value};
@@ -50,6 +50,7 @@ pub struct Lowering<'a> {
     /// By output: whether the plan has one value there only.
     is_one_value: Vec<bool>,
     placements: Placements,
+    checks: Vec<InputCheck>,
     /// What the next dispatch places.
     placing: Option<usize>,
     /// The plan's arena, and behind it what a step needs for itself.
@@ -108,6 +109,7 @@ impl<'a> Lowering<'a> {
             steps: Vec::new(),
             is_one_value: (0..plan.outputs.len()).map(|output| values_in(output) == 1).collect(),
             placements: vec![None; plan.inputs.len()],
+            checks: InputCheck::of(plan),
             placing: None,
             arena_length,
             temporary: 0,
@@ -126,7 +128,7 @@ impl<'a> Lowering<'a> {
     }
 
     pub fn finish(self, output_lengths: Vec<usize>) -> Program {
-        let Lowering { shaders, dispatches, constants, sizes, steps, mut placements, arena_length, longest, .. } = self;
+        let Lowering { shaders, dispatches, constants, sizes, steps, mut placements, checks, arena_length, longest, .. } = self;
         // WebGPU does not let one dispatch read and write a buffer by different bindings, so where another one has both these are two.
         for dispatch in dispatches.iter().filter(|dispatch| dispatch.places.is_none()) {
             for &Memory { slot, .. } in &dispatch.bindings {
@@ -138,7 +140,17 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        Program { shaders, dispatches, constants, sizes, arena_length: arena_length + longest, output_lengths, placements, steps }
+        Program {
+            shaders,
+            dispatches,
+            constants,
+            sizes,
+            arena_length: arena_length + longest,
+            output_lengths,
+            placements,
+            checks,
+            steps,
+        }
     }
 
     /// What is dispatched next copies an input to the beginning of an output, where it may lie already.

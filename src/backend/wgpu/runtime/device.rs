@@ -216,7 +216,7 @@ impl Device {
     /// `UnknownError` when the memory cannot be had.
     pub fn storage(&self, length: usize) -> Result<Storage> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
-        Ok(Storage { buffer: self.buffer(length, usage)?, offset: 0 })
+        Ok(Storage::new(self.buffer(length, usage)?, 0))
     }
 
     /// A buffer of zeros, long enough for whole words.

@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::storage::{Storage, resource};
 use crate::backend::Bindings;
-use crate::backend::wgpu::program::{Dispatch, Memory, Program, Shader, Slot};
+use crate::backend::wgpu::program::{Dispatch, InputCheck, Memory, Program, Shader, Slot};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Shared};
 use crate::host_memory::{Placement, Placements};
@@ -32,6 +32,7 @@ pub struct Executable {
     sizes: Option<Counted>,
     output_lengths: Vec<usize>,
     placements: Placements,
+    checks: Vec<InputCheck>,
     /// Behind the pipelines, so that they are let go before.
     _counted: Begun,
 }
@@ -109,7 +110,7 @@ impl Executable {
         usage: &Arc<Usage>,
         ask: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, steps } = program;
+        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, checks, steps } = program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
             if pipelines[shader].is_none() {
@@ -142,7 +143,8 @@ impl Executable {
         let _counted = Begun::new(&device);
         let wanted = dispatches;
         let dispatches = Vec::new();
-        let mut executable = Executable { device, dispatches, constants, arena, sizes, output_lengths, placements, _counted };
+        let mut executable =
+            Executable { device, dispatches, constants, arena, sizes, output_lengths, placements, checks, _counted };
         for Dispatch { shader, bindings, grid, places, .. } in wanted {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
@@ -175,6 +177,14 @@ impl Executable {
         &self.placements
     }
 
+    /// Looks at indices that the host has written.
+    ///
+    /// # Errors
+    /// `OperationError` with the first that is outside.
+    pub fn check(&self, inputs: &[Arc<Storage>]) -> Result<()> {
+        self.checks.iter().try_for_each(|check| inputs[check.input].with_known(|bytes| check.check(bytes)).unwrap_or(Ok(())))
+    }
+
     fn bind<'a>(&self, dispatch: &Prepared, resources: impl IntoIterator<Item = BindingResource<'a>>) -> BindGroup {
         let entry = |(number, resource)| BindGroupEntry { binding: number as u32, resource };
         let entries: SmallVec<[BindGroupEntry<'_>; 8]> = resources.into_iter().enumerate().map(entry).collect();
@@ -192,7 +202,7 @@ impl Executable {
             outputs.push(match tensor {
                 Some(tensor) => tensor.clone(),
                 // Later steps may read it all the same.
-                None => Arc::new(Storage { buffer: self.device.buffer(length, BufferUsages::STORAGE)?, offset: 0 }),
+                None => Arc::new(Storage::new(self.device.buffer(length, BufferUsages::STORAGE)?, 0)),
             });
         }
         let is_there = |input: usize| {

@@ -1,6 +1,8 @@
 //! A tensor's memory on the device.
 
+use super::loss::lock;
 use crate::backend::wgpu::program::Memory;
+use std::sync::Mutex;
 use wgpu::{BindingResource, Buffer, BufferBinding};
 
 /// A buffer of whole words, or a part of one; what is behind the last element means nothing.
@@ -9,9 +11,33 @@ pub struct Storage {
     pub buffer: Buffer,
     /// Where it begins in the buffer, in bytes.
     pub offset: usize,
+    /// What the host has written, if that is little and nothing else was written since: indices are checked here.
+    known: Mutex<Option<Box<[u8]>>>,
 }
 
+/// Contents of more bytes are not kept.
+const MOST_KNOWN: usize = 1 << 16;
+
 impl Storage {
+    pub fn new(buffer: Buffer, offset: usize) -> Storage {
+        Storage { buffer, offset, known: Mutex::default() }
+    }
+
+    /// The host writes all of it.
+    pub fn remember(&self, bytes: &[u8]) {
+        *lock(&self.known) = (bytes.len() <= MOST_KNOWN).then(|| bytes.into());
+    }
+
+    /// Something else writes it.
+    pub fn forget(&self) {
+        *lock(&self.known) = None;
+    }
+
+    /// Looks at what the host has written, if it is that.
+    pub fn with_known<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        lock(&self.known).as_deref().map(look)
+    }
+
     /// A part of its memory, as a shader binds it.
     pub fn resource(&self, memory: &Memory) -> BindingResource<'_> {
         resource(&self.buffer, self.offset, memory)

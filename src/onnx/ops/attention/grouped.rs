@@ -121,7 +121,9 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
         let interleaved = node.flag("rotary_interleaved", false)?;
         let positions = match emit.optional(node, 9)? {
-            Some(given) if emit.shape(given) == [batch, length] => emit.within(given, &emit.shape(cos)[..1], Negative::Outside)?,
+            Some(given) if emit.shape(given) == [batch, length] => {
+                emit.within(given, &emit.shape(cos)[..1], Negative::Outside)?
+            }
             Some(given) => return Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
             None => {
                 let steps = emit.positions(DataType::Int32, 2, 1, length)?;
