@@ -363,4 +363,4 @@ const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */
 const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { ALONE, HEAD, KINDS, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected };
+module.exports = { ALONE, HEAD, KINDS, LONGEST, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected };

@@ -48,6 +48,8 @@ const positive = { low: 0.2, high: 2 };
 const normalizations = [
   { op: 'BatchNormalization', inputs: [x([2, 3, 4, 5]), c([3]), c([3]), c([3]), c([3], positive)] },
   { op: 'BatchNormalization', opset: 9, attributes: { epsilon: float(0.01) }, inputs: [x([2, 3]), c([3]), c([3]), c([3]), c([3], positive)] },
+  // With statistics of each element: MXNet wrote so.
+  ...[7, 8].flatMap((opset) => [[3], [3, 4], [3, 4, 5]].map((each) => ({ op: 'BatchNormalization', opset, attributes: { spatial: 0 }, inputs: [x([2, ...each]), c(each), c(each), c(each), c(each, positive)] }))),
   { op: 'BatchNormalization', outputs: 3, attributes: { training_mode: 1 }, inputs: [x([2, 3, 4, 5]), c([3]), c([3]), c([3]), c([3], positive)] },
   { op: 'BatchNormalization', outputs: 3, attributes: { training_mode: 1, momentum: float(0.3) }, inputs: [c([1, 3, 7]), c([3]), c([3]), x([3]), x([3], positive)] },
   { op: 'InstanceNormalization', inputs: [x([2, 3, 4, 5]), c([3]), c([3])] },

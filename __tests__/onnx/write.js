@@ -71,12 +71,13 @@ function valueInfo({ name, type, shape, sequence, optional }) {
  * @param {{name: string}[]} model.outputs
  * @param {object[]} model.nodes
  * @param {object[]} [model.initializers]
+ * @param {boolean} [model.declares] whether it says which versions of other domains it uses
  * @returns {Uint8Array}
  */
-function writeModel({ opset, inputs, outputs, nodes, initializers = [] }) {
+function writeModel({ opset, inputs, outputs, nodes, initializers = [], declares = true }) {
   const opsetImport = [{ domain: '', version: opset }];
   for (const [domain, version] of [['ai.onnx.ml', 3], ['com.microsoft', 1]]) {
-    if (nodes.some((node) => node.domain === domain)) opsetImport.push({ domain, version });
+    if (declares && nodes.some((node) => node.domain === domain)) opsetImport.push({ domain, version });
   }
   const graph = graphOf({ inputs, outputs, nodes, initializers });
   return ModelProto.encode(ModelProto.fromObject({ irVersion: 8, opsetImport, graph })).finish();

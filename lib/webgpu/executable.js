@@ -110,14 +110,16 @@ class Executable {
    * @param {Own} own
    * @param {number[]} outputLengths
    * @param {number} inputs
+   * @param {import('./checks').Check[]} checks
    */
-  constructor(device, label, dispatches, own, outputLengths, inputs) {
+  constructor(device, label, dispatches, own, outputLengths, inputs, checks) {
     this.device = device;
     this.label = label;
     this.dispatches = dispatches;
     this.own = own;
     this.outputLengths = outputLengths;
     this.inputs = inputs;
+    this.checks = checks;
   }
 
   /**
@@ -208,6 +210,11 @@ function group(device, { pipeline, memory }, { constants, arena, sizes }, parts,
   return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
 }
 
+/** A check as the native side describes it. @returns {import('./checks').Check} */
+function checkOf([input, dataType, sizes, fromEnd, shape, label]) {
+  return { input, dataType, sizes, fromEnd, shape, label };
+}
+
 /** Reads the numbers of dispatches (src/node/programs.rs). */
 function parse(buffer) {
   const numbers = new Float64Array(buffer);
@@ -293,7 +300,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     }
     const refused = (await Promise.all(checks)).find((failure) => failure !== undefined);
     if (refused) throw refused;
-    return new Executable(device, label, dispatches, own, outputLengths, inputs);
+    return new Executable(device, label, dispatches, own, outputLengths, inputs, description.checks.map(checkOf));
   } catch (error) {
     release(own);
     throw error;

@@ -150,7 +150,10 @@ class Relay {
       const part = (/** @type {any[]} */ [tensor, first]) => new Part(this.#sound(tensor).buffer, first);
       const given = inputs.map((input) => (Array.isArray(input) ? part(input) : input));
       const outputs = handle.executable.outputLengths.map((length, i) => {
-        if (Array.isArray(wanted[i])) return part(wanted[i]);
+        if (Array.isArray(wanted[i])) {
+          this.#sound(wanted[i][0]).known = undefined;
+          return part(wanted[i]);
+        }
         return wanted[i] ? new ArrayBuffer(length) : undefined;
       });
       await ask((request) => this.#timeline.compute(request, this.#context, handle, given, outputs, ''));

@@ -22,6 +22,7 @@ const { ask, events, settle } = require('../settle.js');
 const { show } = require('../show.js');
 const { Waiting } = require('../waiting.js');
 const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, readBytes, usableFeatures, writeBytes } = require('./device.js');
+const { MOST_KNOWN, refusal } = require('./checks.js');
 const { Part, Pipelines, createExecutable } = require('./executable.js');
 const { GraphMemory } = require('./graph-memory.js');
 const { Fate, failed, inherited } = require('./fate.js');
@@ -42,6 +43,10 @@ class Storage {
   /** WebGPU has it: it goes when it is given back. */
   exported = false;
   gone = false;
+  /** What the host has written, if that is little and nothing else was written since. @type {Uint8Array | undefined} */
+  known = undefined;
+  /** Its memory is script's, who may write to it. */
+  isAdopted = false;
 
   /**
    * @param {import('../native').DataType} dataType
@@ -64,6 +69,7 @@ class Storage {
   takeBack() {
     this.exported = false;
     this.fate = FINE;
+    this.known = undefined;
     if (this.gone) destroyBuffer(this.buffer);
   }
 }
@@ -181,6 +187,7 @@ class DeviceTimeline {
   async copyParts(copies) {
     const { complaint } = this.#give('run', '', 1, () => checked(this.device, () => {
       const encoder = this.device.createCommandEncoder();
+      copies.forEach(({ to }) => (to.known = undefined));
       copies.forEach(({ from, first, to, at, length }) => encoder.copyBufferToBuffer(from.buffer, first, to.buffer, at, length));
       this.device.queue.submit([encoder.finish()]);
     }));
@@ -197,6 +204,7 @@ class DeviceTimeline {
       this.device.queue.submit([encoder.finish()]);
     };
     const { complaint } = this.#give('run', to.label, 1, () => checked(this.device, copy));
+    to.known = from.known;
     to.fate = Fate.of(complaint, [from.fate], {
       own: (failure) => failed('run', to.label, failure),
       inherited: (failure) => inherited('run', to.label, 'a tensor is errored', failure),
@@ -213,6 +221,7 @@ class DeviceTimeline {
   adopt(buffer, dataType, shape, label) {
     const storage = new Storage(dataType, shape, label);
     storage.buffer = buffer;
+    storage.isAdopted = true;
     return storage;
   }
 
@@ -233,6 +242,7 @@ class DeviceTimeline {
 
   writeTensor(tensor, bytes, label) {
     const now = unshared(bytesOf(bytes));
+    tensor.known = now.byteLength <= MOST_KNOWN && !tensor.isAdopted ? now.slice() : undefined;
     const { complaint } = this.#give('writeTensor', label, 1, () => checked(this.device, () => writeBytes(this.device, tensor.buffer, now)));
     tensor.fate = Fate.of(complaint, [], {
       own: (failure) => failed('writeTensor', label, failure),
@@ -371,9 +381,13 @@ class DeviceTimeline {
     });
     for (const { executable, inputs, outputs, label } of dispatches) {
       const shown = label || executable.label;
+      const known = inputs.map((tensor) => tensor.known);
       const cause = executable.failure ?? inputs.find(({ fate }) => fate.failure !== undefined)?.fate.failure;
       let fate;
-      if (cause !== undefined) {
+      const outside = cause === undefined ? refusal(executable.checks, known) : undefined;
+      if (outside !== undefined) {
+        fate = Fate.failed(failed('dispatch', shown, outside));
+      } else if (cause !== undefined) {
         const what = executable.failure === undefined ? 'an input is errored' : 'the graph can never run again';
         fate = Fate.failed(inherited('dispatch', shown, what, cause));
       } else {
@@ -386,7 +400,7 @@ class DeviceTimeline {
           inherited: (failure) => inherited('dispatch', shown, 'an input is errored', failure),
         });
       }
-      outputs.forEach((tensor) => (tensor.fate = fate));
+      outputs.forEach((tensor) => Object.assign(tensor, { fate, known: undefined }));
     }
     if (runs.length === 0) return;
     const recorded = checked(device, () => {
@@ -411,6 +425,11 @@ class DeviceTimeline {
       return;
     }
     const given = (input) => (input instanceof Part ? input : bytesOf(input));
+    const outside = refusal(executable.checks, inputs.map((input) => (input instanceof Part ? undefined : bytesOf(input))));
+    if (outside !== undefined) {
+      settle(request, failed('compute', shown, outside));
+      return;
+    }
     const wanted = (output) => (output instanceof Part ? output : output !== undefined);
     const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown);
     const { result: reads, complaint } = this.#give('compute', label, 1, () => checked(device, start));

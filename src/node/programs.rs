@@ -10,9 +10,10 @@ use super::handles::Handle;
 use super::relay::Relay;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
-use crate::backend::wgpu::program::Program;
+use crate::backend::wgpu::program::{InputCheck, Program};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
+use crate::compiler::Check;
 use crate::error::Result;
 use crate::graph::OperandId;
 use crate::memory::Held;
@@ -58,7 +59,7 @@ pub fn built(Lowered { program, run_bytes, common }: &Lowered) -> Built {
     Built { bytes: *run_bytes, kept_bytes, in_tensors: program.placements.clone(), ..Built::default() }
 }
 
-/// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths}`; of a model that may have several graphs also
+/// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, checks}`; of a model that may have several graphs also
 /// `model`, its number, and `identities`, a name for each constant that no other constant of the model has.
 pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
     let Described { program, common, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
@@ -73,12 +74,24 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     scope.set(value, "sizes", bytes::array_buffer(scope, &program.sizes)?)?;
     scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;
     scope.set(value, "outputLengths", numbers(&program.output_lengths)?)?;
+    let checks = scope.array_of(program.checks.iter().map(|check| check_value(scope, check)))?;
+    scope.set(value, "checks", checks)?;
     if let Some(Common { model, identities }) = common {
         scope.set(value, "model", scope.number(*model as f64)?)?;
         let names: Vec<String> = identities.iter().map(|identity| format!("{identity:x}")).collect();
         scope.set(value, "identities", scope.strings(names.iter().map(String::as_str))?)?;
     }
     Ok(value)
+}
+
+/// `[input, data type, sizes, whether negative indices count from the end, shape, label]`
+fn check_value<'s>(scope: Scope<'s>, found: &InputCheck) -> Result<Value<'s>> {
+    let Check { op, shape, label, .. } = &found.check;
+    let sizes = scope.array_of(op.sizes.iter().map(|&size| scope.unsigned(size)))?;
+    let shape = scope.array_of(shape.iter().map(|&size| scope.number(size as f64)))?;
+    let (input, data_type) = (scope.number(found.input as f64)?, scope.unsigned(found.data_type as u32)?);
+    let parts = [input, data_type, sizes, scope.boolean(op.from_end)?, shape, scope.string(label)?];
+    scope.array_of(parts.into_iter().map(Ok))
 }
 
 /// `createDeviceContext(events, halves, subgroups, limits)`: the handle of a context on a device of script's, and the number of its copy

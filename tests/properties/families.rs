@@ -27,6 +27,7 @@ pub fn of(row: &Operator) -> (Drawing, Outputs) {
         "batchNormalization" => (reduction::batch_normalization, |call| vec![oracle::normalization::normalize(call)]),
         "bitcast" => (others::bitcast, |call| vec![oracle::others::bitcast(call)]),
         "blockQuantizedMatmul" => (matrices::block_quantized, |call| vec![oracle::matrices::block_quantized(call)]),
+        "checkIndices" => (others::check_indices, |call| vec![oracle::others::check_indices(call)]),
         "clamp" => (draw::elementwise::clamp, |call| vec![oracle::elementwise::output(call)]),
         "concat" => (movement::concat, |call| vec![oracle::movement::output(call)]),
         "conv2d" => (convolution::conv2d, |call| vec![oracle::convolution::conv2d(call)]),

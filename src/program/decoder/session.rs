@@ -242,9 +242,14 @@ impl Session {
                     // No token sees one behind it, so any will do, and what is remembered of them is written over.
                     let mut padded = sequence.pending[..taken].to_vec();
                     padded.resize(count, sequence.pending[taken - 1]);
-                    let logits = self.decoder.step(&mut sequence.lane, &padded, false, &watch)?;
-                    sequence.lane.truncate(known + taken);
-                    logits
+                    match self.decoder.step(&mut sequence.lane, &padded, false, &watch) {
+                        Ok(logits) => {
+                            sequence.lane.truncate(known + taken);
+                            logits
+                        }
+                        // What was filled up may be beyond the model's positions, where what counts is not.
+                        Err(_) => self.decoder.step(&mut sequence.lane, &sequence.pending[..taken], false, &watch)?,
+                    }
                 }
             };
             sequence.pending.drain(..taken);

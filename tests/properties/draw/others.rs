@@ -63,6 +63,17 @@ pub fn roi_max_pool(draw: &mut Draw<'_>) {
     draw.set_list("sizes", &sizes);
 }
 
+/// Numbers from 1 to 4, which are within all sizes.
+pub fn check_indices(draw: &mut Draw<'_>) {
+    let rank = draw.rank("indices");
+    let shape = draw.shape(rank);
+    let count = if rank > 0 && draw.random.once_in(2) { shape[rank - 1] } else { 1 };
+    let sizes: Vec<usize> = (0..count).map(|_| draw.random.between(5, 9)).collect();
+    draw.set_list("sizes", &sizes);
+    draw.boolean("from_end", true);
+    draw.operand("indices", &shape, Contents::Positive);
+}
+
 pub fn bitcast(draw: &mut Draw<'_>) {
     let wished = match &draw.wish {
         Some(Wish::Option("data_type", Choice::Enumeration(index))) => DataType::from_index(*index),

@@ -95,6 +95,12 @@ fn of(call: &Call, field: &'static str) -> Refused {
             refused.extend(at_each_place(2, 1, HUGE, "too many parts"));
             refused
         }
+        ("checkIndices", "sizes") => {
+            let mut refused = lengths(if rank > 0 { shape[rank - 1] } else { 1 }, 0);
+            refused.retain(|(value, _)| *value != list(&[]) || rank == 0 || shape[rank - 1] != 0);
+            refused.extend(at_each_place(1, 1, 0, "a size of 0"));
+            refused
+        }
         ("bitcast", "data_type") => {
             let bits = call.operand("input").data_type.bits();
             let others = DataType::ALL.into_iter().filter(|data_type| data_type.bits() != bits);

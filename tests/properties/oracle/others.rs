@@ -283,6 +283,11 @@ pub fn roi_max_pool(call: &Call) -> Expected {
     })
 }
 
+pub fn check_indices(call: &Call) -> Expected {
+    let Tensor { data_type, shape, elements } = call.operand("indices").clone();
+    Expected { data_type, shape, elements: elements.into_iter().map(Element::Exactly).collect() }
+}
+
 pub fn bitcast(call: &Call) -> Expected {
     let input = call.operand("input");
     let Value::Enumeration(index) = call.value("data_type") else { panic!("the data type is an argument") };
