@@ -299,11 +299,25 @@ impl Step {
     /// What is new is written where each sequence ends: into a cache of a fixed size, or into one that grows, by the sequence or to a
     /// length.
     fn written(&self, node: &Node<'_>, past: u32, room: Written, longest: Option<i64>, emit: &mut Emit<'_>) -> Mapped<Keys> {
-        let (mut key, mut value) = (emit.input(node, 3)?, emit.input(node, 4)?);
-        if room == Written::Behind {
-            key = emit.concat(vec![key, self.key], 2)?;
-            value = emit.concat(vec![value, self.value], 2)?;
+        let (key, value) = (emit.input(node, 3)?, emit.input(node, 4)?);
+        if room == Written::Within {
+            // An empty sequence ends before its first row.
+            let last = emit.within(self.last, &[past], Negative::FromEnd)?;
+            return Step { last, ..*self }.written_to([key, value], past, room, longest, emit);
         }
+        let (key, value) = (emit.concat(vec![key, self.key], 2)?, emit.concat(vec![value, self.value], 2)?);
+        self.written_to([key, value], past, room, longest, emit)
+    }
+
+    /// The same in these caches.
+    fn written_to(
+        &self,
+        [mut key, mut value]: [OperandId; 2],
+        past: u32,
+        room: Written,
+        longest: Option<i64>,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<Keys> {
         (key, value) = (written(key, self.key, self.begin, emit)?, written(value, self.value, self.begin, emit)?);
         let longest = longest.map(size).transpose()?;
         let mut shown = None;
