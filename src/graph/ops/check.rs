@@ -98,7 +98,7 @@ impl Outside {
         place.reverse();
         let place = if place.is_empty() { String::new() } else { format!(" at {place:?}") };
         let first = if from_end { -i64::from(self.size) } else { 0 };
-        format!("found the index {}{place}, allowed {first} to {}", self.index, self.size - 1)
+        format!("found the index {}{place}, allowed {first} to {}", self.index, i64::from(self.size) - 1)
     }
 }
 
