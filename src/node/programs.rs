@@ -13,7 +13,6 @@ use super::settle::{Outcome, Request};
 use crate::backend::wgpu::program::{InputCheck, Program};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
-use crate::compiler::Check;
 use crate::error::Result;
 use crate::graph::OperandId;
 use crate::memory::Held;
@@ -86,11 +85,11 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
 
 /// `[input, data type, sizes, whether negative indices count from the end, shape, label]`
 fn check_value<'s>(scope: Scope<'s>, found: &InputCheck) -> Result<Value<'s>> {
-    let Check { op, shape, label, .. } = &found.check;
-    let sizes = scope.array_of(op.sizes.iter().map(|&size| scope.unsigned(size)))?;
-    let shape = scope.array_of(shape.iter().map(|&size| scope.number(size as f64)))?;
+    let check = &found.check;
+    let sizes = scope.array_of(check.op.sizes.iter().map(|&size| scope.unsigned(size)))?;
+    let shape = scope.array_of(check.shape.iter().map(|&size| scope.number(size as f64)))?;
     let (input, data_type) = (scope.number(found.input as f64)?, scope.unsigned(found.data_type as u32)?);
-    let parts = [input, data_type, sizes, scope.boolean(op.from_end)?, shape, scope.string(label)?];
+    let parts = [input, data_type, sizes, scope.boolean(check.op.from_end)?, shape, scope.string(&check.label)?];
     scope.array_of(parts.into_iter().map(Ok))
 }
 
