@@ -41,7 +41,7 @@ function modelOf({ op, domain = '', opset = 17, attributes = {}, type = 'int64',
 }
 
 const ends = { shape: [2], fits: [5, -6], wrong: [[6, 0], [0, -7], [1, 9000]], allowed: '-6 to 5' };
-const places = { fits: [5, 0], wrong: [[6, 0], [1, -1], [1, 9000]], allowed: '0 to 5' };
+const places = { fits: [5, 0], wrong: [[6, 0], [0, -1], [1, 9000]], allowed: '0 to 5' };
 const wide = [[1, 2 ** 40], [2 ** 32, 0], [0, -(2 ** 40)]];
 const table = f([6, 4]);
 const microsoft = { domain: 'com.microsoft' };
@@ -70,9 +70,9 @@ const CASES = [
     { op: 'ScatterElements', opset: 18, ...ends, shape: [1, 2], attributes: { reduction }, inputs: [table, 'i', f([1, 2])] },
   ]),
   { op: 'TensorScatter', opset: 24, shape: [2], fits: [4, 0], wrong: [[5, 0], [0, -1]], found: [6, -1], allowed: '0 to 5', inputs: [f([2, 1, 6, 3]), f([2, 1, 2, 3]), 'i'] },
-  { op: 'ReverseSequence', ...places, shape: [2], fits: [5, 0], wrong: [[6, 0], [1, -1]], inputs: [f([5, 2]), 'i'] },
-  { op: 'MaxUnpool', shape: [1, 1, 1, 2], fits: [3, 0], wrong: [[4, 0], [1, -1]], allowed: '0 to 3', attributes: { kernel_shape: [1, 2], strides: [1, 2] }, inputs: [f([1, 1, 1, 2]), 'i'] },
-  { op: 'GRU', shape: [2], type: 'int32', fits: [3, 1], wrong: [[4, 1], [1, -1]], allowed: '0 to 3', attributes: { hidden_size: 2 }, inputs: [f([3, 2, 2]), f([1, 6, 2]), f([1, 6, 2]), null, 'i'] },
+  { op: 'ReverseSequence', ...places, shape: [2], fits: [5, 0], wrong: [[6, 0], [0, -1]], inputs: [f([5, 2]), 'i'] },
+  { op: 'MaxUnpool', shape: [1, 1, 1, 2], fits: [3, 0], wrong: [[4, 0], [0, -1]], allowed: '0 to 3', attributes: { kernel_shape: [1, 2], strides: [1, 2] }, inputs: [f([1, 1, 1, 2]), 'i'] },
+  { op: 'GRU', shape: [2], type: 'int32', fits: [3, 1], wrong: [[4, 1], [0, -1]], allowed: '0 to 3', attributes: { hidden_size: 2 }, inputs: [f([3, 2, 2]), f([1, 6, 2]), f([1, 6, 2]), null, 'i'] },
   { op: 'RotaryEmbedding', opset: 23, ...rotary, inputs: [f([1, 1, 2, 4]), ...angles, 'i'] },
   { op: 'RotaryEmbedding', ...microsoft, ...rotary, inputs: [f([1, 1, 2, 4]), 'i', ...angles] },
   { op: 'RotaryEmbedding', ...microsoft, shape: [1], fits: [4], wrong: [[5], [-1]], found: [6, -1], allowed: '0 to 5', inputs: [f([1, 1, 2, 4]), 'i', ...angles] },
