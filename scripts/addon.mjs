@@ -6,8 +6,8 @@ import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
 /**
- * The arguments for cargo that choose features. The target folder is the same: wgpu, the kernels and all other dependencies are
- * compiled once. Cargo keeps one addon per folder, so that the package itself is compiled anew each time that the features change.
+ * The arguments for cargo that choose features. Cargo keeps what it compiled for each set of them, but only one addon: that is linked
+ * again when the features change.
  */
 export function withFeatures(features) {
   return features.length === 0 ? [] : ['--features', features.join()];
@@ -32,14 +32,14 @@ async function compile(features) {
   const terminal = process.stderr.isTTY;
   // Nothing is said when there is nothing to do.
   const announced = setTimeout(() => say('building the native addon in release mode; the first time takes minutes'), 1500);
-  const ended = await run('cargo', ['build', '--release', '--locked', '--lib', ...withFeatures(features), '--message-format=json-render-diagnostics'], {
+  const ended = await run('cargo', ['build', '--release', '--locked', '--package', 'webnn-node-addon', ...withFeatures(features), '--message-format=json-render-diagnostics'], {
     stdout: 'keep',
     stderr: 'keep',
     onLine(line) {
       if (!line.startsWith('{')) return;
       const message = JSON.parse(line);
       if (message.reason !== 'compiler-artifact') return;
-      if (message.target.name === 'webnn_node' && message.target.crate_types.includes('cdylib')) {
+      if (message.target.name === 'webnn_node_addon' && message.target.crate_types.includes('cdylib')) {
         library = message.filenames.find((name) => /\.(so|dylib|dll)$/.test(name));
       }
       if (!message.fresh && terminal) process.stderr.write(`\r  ${++crates} crates`);

@@ -1,4 +1,4 @@
-// Runs one command under a hard time limit.
+// Runs one command, and ends it if it hangs.
 import { spawn } from 'node:child_process';
 import { root } from './repository.mjs';
 
@@ -19,12 +19,16 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
  *
  * @param {string} command
  * @param {string[]} args
- * @param {{ cwd?: string, limitSeconds?: number, stdout?: 'show' | 'keep' | 'both', stderr?: 'show' | 'keep',
- *   env?: Record<string, string>, bare?: boolean, onLine?: (line: string) => void }} [options] `bare`: the environment is `env` alone
- * @returns {Promise<{ code: number | null, signal: string | null, error?: NodeJS.ErrnoException, timedOut: boolean,
+ * @param {{ cwd?: string, limitSeconds?: number, silenceSeconds?: number, stdout?: Output, stderr?: Output,
+ *   env?: Record<string, string>, bare?: boolean, onLine?: (line: string) => void }} [options] `limitSeconds` limits the time that the
+ *   command takes, `silenceSeconds` the time between two pieces of its output (of streams that are kept): a slow machine needs the latter.
+ *   `bare`: the environment is `env` alone
+ * @returns {Promise<{ code: number | null, signal: string | null, error?: NodeJS.ErrnoException, timedOut: boolean, silent: boolean,
  *   stdout: string, stderr: string, seconds: number }>}
+ * @typedef {'show' | 'keep' | 'both'} Output
  */
-export function run(command, args, { cwd = root, limitSeconds, stdout = 'show', stderr = 'show', env = {}, bare = false, onLine } = {}) {
+export function run(command, args, options = {}) {
+  const { cwd = root, limitSeconds, silenceSeconds, stdout = 'show', stderr = 'show', env = {}, bare = false, onLine } = options;
   return new Promise((resolve) => {
     const start = performance.now();
     const child = spawn(command, args, {
@@ -37,27 +41,32 @@ export function run(command, args, { cwd = root, limitSeconds, stdout = 'show', 
     });
     running.add(child);
 
-    const ended = { code: null, signal: null, timedOut: false, stdout: '', stderr: '', seconds: 0 };
+    const ended = { code: null, signal: null, timedOut: false, silent: false, stdout: '', stderr: '', seconds: 0 };
+    const end = (why) => {
+      ended[why] = true;
+      killGroup(child);
+    };
+    const limit = limitSeconds && setTimeout(end, limitSeconds * 1000, 'timedOut');
+    const silence = silenceSeconds && setTimeout(end, silenceSeconds * 1000, 'silent');
     let rest = '';
     child.stdout?.setEncoding('utf8').on('data', (text) => {
       ended.stdout += text;
+      silence?.refresh();
       if (stdout === 'both') process.stdout.write(text);
       if (!onLine) return;
       const lines = (rest + text).split('\n');
       rest = lines.pop();
       lines.forEach(onLine);
     });
-    child.stderr?.setEncoding('utf8').on('data', (text) => (ended.stderr += text));
-
-    const limit =
-      limitSeconds &&
-      setTimeout(() => {
-        ended.timedOut = true;
-        killGroup(child);
-      }, limitSeconds * 1000);
+    child.stderr?.setEncoding('utf8').on('data', (text) => {
+      ended.stderr += text;
+      silence?.refresh();
+      if (stderr === 'both') process.stderr.write(text);
+    });
 
     const finish = (more) => {
       clearTimeout(limit);
+      clearTimeout(silence);
       running.delete(child);
       resolve({ ...ended, ...more, seconds: (performance.now() - start) / 1000 });
     };

@@ -6,7 +6,8 @@ import { trouble } from './outcome.mjs';
 import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 
-const limit = 900;
+/** How long no file of tests may end. */
+const silenceLimit = 600;
 
 /**
  * @param {string[]} args for jest
@@ -18,13 +19,14 @@ export async function testJavaScript(tally, args, { name = 'jest', node = proces
   const results = path.join(folder, 'results.json');
   const jest = inRepository('node_modules', 'jest', 'bin', 'jest.js');
   const ended = await run(node, [jest, '--json', '--outputFile', results, ...args], {
-    limitSeconds: limit,
+    silenceSeconds: silenceLimit,
     // The reporter writes to stderr; stdout is the JSON once more.
     stdout: 'keep',
+    stderr: 'both',
   });
   const { passed, failed } = count(results);
   rmSync(folder, { recursive: true });
-  const note = trouble(ended, limit);
+  const note = trouble(ended, silenceLimit);
   tally.add({ name, passed, failed: Math.max(failed, note ? 1 : 0), note, seconds: ended.seconds });
 }
 

@@ -2,16 +2,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { buildAddon, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
-import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
+import { driver } from './swiftshader.mjs';
 
 // The release profile, because the addon has just been built in it: the dependencies are not compiled a second time, what
 // is tested is what ships, and the reference kernels are slow without optimisation.
 const profile = ['--release', '--locked'];
 const compileLimit = 1800;
-const limit = 900;
-/** Of the backend's tests under QEMU, which emulates products of bfloat16 number by number. */
-const emulatedLimit = 2700;
+/** How long no test may end. Tests take seconds; this many of them on a slow machine with other work, or under QEMU. */
+const silenceLimit = 900;
 
 export async function testRust(tally) {
   console.log('\n== cargo test');
@@ -33,10 +32,9 @@ export async function testPlainGpu(tally) {
 
 /**
  * The vectors and properties on SwiftShader too, whose compiler is the one that shaders are too large for first, and which takes subnormal
- * numbers for zeros, as hardware may; where `.ci/run` has put it. Of the properties one graph of eight: it compiles for each shape anew.
+ * numbers for zeros, as hardware may. Of the properties one graph of eight: it compiles for each shape anew.
  */
 export async function testSwiftShader(tally) {
-  const driver = inRepository('target', 'swiftshader', 'vk_swiftshader_icd.json');
   console.log('\n== cargo test, SwiftShader');
   if (!existsSync(driver)) {
     console.log(`${driver} is not there: nothing is tested`);
@@ -98,7 +96,7 @@ export async function testArm(tally) {
   console.log(`\n== cargo test --target ${target}`);
   if (await compile(tally, 'ARM', tests, env)) {
     await count(tally, 'ARM: microkernels', [...profile, '--package', 'webnn-kernels', '--target', target], env);
-    await count(tally, 'ARM', [...profile, '--lib', '--target', target, '--', 'backend::cpu'], env, emulatedLimit);
+    await count(tally, 'ARM', [...profile, '--lib', '--target', target, '--', 'backend::cpu'], env);
   }
   console.log(`\n== cargo clippy --target ${target}`);
   const clippy = ['clippy', ...profile, '--workspace', '--lib', '--tests', '--target', target, '--quiet', '--', '-D', 'warnings'];
@@ -115,11 +113,11 @@ async function compile(tally, name, args, env = {}) {
   return !note;
 }
 
-async function count(tally, name, args, env = {}, limitSeconds = limit) {
-  const ended = await run('cargo', ['test', ...args], { limitSeconds, stdout: 'both', env });
+async function count(tally, name, args, env = {}) {
+  const ended = await run('cargo', ['test', ...args], { silenceSeconds: silenceLimit, stdout: 'both', stderr: 'both', env });
   const sum = (word) =>
     [...ended.stdout.matchAll(new RegExp(`^test result: .*?(\\d+) ${word};`, 'gm'))].reduce((total, hit) => total + Number(hit[1]), 0);
-  const note = trouble(ended, limitSeconds);
+  const note = trouble(ended, silenceLimit);
   tally.add({
     name,
     passed: sum('passed'),

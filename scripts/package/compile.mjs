@@ -22,7 +22,7 @@ export async function compileAddon(name) {
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
   const imports = triple === 'x86_64-pc-windows-gnu' ? await withLibnode() : {};
   const env = { ...withTools(), ...imports, ...flags, ...apple, CARGO_TARGET_DIR: folder };
-  await must('cargo', [...command, '--profile', profile, '--locked', '--lib'], { env, limitSeconds: 7200, show: true });
+  await must('cargo', [...command, '--profile', profile, '--locked', '--package', 'webnn-node-addon'], { env, limitSeconds: 7200, show: true });
   return separate(name, path.join(folder, triple, profile, libraryFile(target)));
 }
 

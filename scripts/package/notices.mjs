@@ -1,5 +1,5 @@
 // Licences and lists of what is inside, made by the tools that exist for it: cargo-about, cargo-cyclonedx, npm sbom.
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { npmCommand } from '../install.mjs';
 import { inRepository, root } from '../repository.mjs';
@@ -48,7 +48,7 @@ export async function writeSbom(name) {
   await must('cargo', ['cyclonedx', '--format', 'json', '--spec-version', '1.5', '--target', targets[name].triple, '--override-filename', stem, '--quiet']);
   const file = path.join(folder, `${stem}.json`);
   // It writes one beside the manifest of every crate of the workspace.
-  rmSync(inRepository('crates', 'kernels', `${stem}.json`), { force: true });
+  for (const crate of readdirSync(inRepository('crates'))) rmSync(inRepository('crates', crate, `${stem}.json`), { force: true });
   // It names crates of the workspace by where they lie on this machine.
   writeFileSync(file, readFileSync(inRepository(`${stem}.json`), 'utf8').replaceAll(`file://${root.replaceAll(path.sep, '/')}`, 'file:///webnn-node'));
   rmSync(inRepository(`${stem}.json`));

@@ -28,6 +28,6 @@ export const addonFile = (name) => `webnn-node.${name}.node`;
 
 /** What cargo calls the library. */
 export function libraryFile({ triple }) {
-  if (triple.includes('windows')) return 'webnn_node.dll';
-  return triple.includes('apple') ? 'libwebnn_node.dylib' : 'libwebnn_node.so';
+  if (triple.includes('windows')) return 'webnn_node_addon.dll';
+  return triple.includes('apple') ? 'libwebnn_node_addon.dylib' : 'libwebnn_node_addon.so';
 }
