@@ -27,6 +27,7 @@ pub mod resample;
 pub mod rnn;
 pub mod simd;
 pub mod softmax;
+pub mod subnormals;
 #[cfg(test)]
 mod testing;
 pub mod transpose;

@@ -664,7 +664,7 @@ impl Executable {
                 #[cfg(feature = "faults")]
                 crate::faults::at(crate::faults::Place::Step)?;
                 match &step.kernel {
-                    Some(kernel) => kernel.run(&mut Arguments::new(&views, &mut written).overwriting(step.overwritten)),
+                    Some(kernel) => kernel.compute(&mut Arguments::new(&views, &mut written).overwriting(step.overwritten)),
                     None if !step.dequantized.is_empty() => return dequantized_product(step, &views, &mut written, cancel),
                     None if matches!(step.op, Op::QuantizedMatmul(_)) && !step.followers.is_empty() => {
                         return quantized_product(step, &views, &mut written, cancel);

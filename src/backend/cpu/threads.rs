@@ -2,13 +2,14 @@
 //!
 //! A kernel never starts threads and never waits for the global pool: it divides its output, and the pieces run on the pool
 //! that the caller leads, or else, when it is inside of a rayon pool, there; otherwise, or when there is little
-//! to do, one after the other.
+//! to do, one after the other. A piece does with subnormal numbers what the thread does that asks for it.
 
 use super::thread_pool::Padded;
 use super::{cancel, thread_pool};
 use rayon::prelude::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use webnn_kernels::subnormals::Subnormals;
 
 /// No piece is longer than this many units of work, if it can be helped: a context that ends waits for the pieces that
 /// have begun, and does not begin others.
@@ -61,8 +62,9 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     let coarse = units.div_ceil(threads * 4);
     let fine = if is_team { (PIECE_OF_TEAM / cost).max(units.div_ceil(threads * 16)) } else { coarse };
     let per_piece = coarse.min(fine).max(worth_dividing / 4 / cost).clamp(1, longest);
-    let cancel = cancel::current();
+    let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |(piece, chunk): (usize, &mut [T])| {
+        let _until_it_ends = subnormals.begin();
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
             body(piece * per_piece, chunk);
         }
@@ -96,8 +98,9 @@ pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
 
 fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     let Help { threads, is_team, worth_dividing } = Help::here();
-    let cancel = cancel::current();
+    let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |number: usize| {
+        let _until_it_ends = subnormals.begin();
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
             body(number);
         }
@@ -122,7 +125,7 @@ pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, 
 fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
     let Help { threads: available, is_team, .. } = Help::here();
     let threads = threads.min(available).min(parts);
-    let cancel = cancel::current();
+    let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
     if threads <= 1 {
         for turn in (0..turns).take_while(|_| is_wanted()) {
@@ -137,6 +140,7 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
     let come = Padded(AtomicUsize::new(0));
     let failed = AtomicBool::new(false);
     let work = || {
+        let _until_it_ends = subnormals.begin();
         let ended = EndsAll(&failed);
         let me = come.0.fetch_add(1, Ordering::Relaxed);
         let own = me * parts / threads..(me + 1) * parts / threads;
@@ -203,6 +207,7 @@ impl Drop for EndsAll<'_> {
 mod tests {
     use super::*;
     use cancel::Cancel;
+    use std::sync::Arc;
 
     /// How many of 100 pieces begin when the context ends in one of them.
     fn begun(cancel: &Cancel) -> usize {
@@ -235,6 +240,43 @@ mod tests {
         assert!(log.is_sorted_by_key(|(turn, _)| *turn));
         log.sort();
         assert!(log.into_iter().eq((0..50).flat_map(|turn| (0..4).map(move |part| (turn, part)))));
+    }
+
+    /// A thread of the pool that takes part in a kernel which flushes does so for that long, and the pool's own work stays exact.
+    #[test]
+    fn pieces_do_with_subnormal_numbers_what_the_caller_does() {
+        let wrong = AtomicUsize::new(0);
+        let look = |expected: Subnormals| {
+            wrong.fetch_add(usize::from(Subnormals::here() != expected), Ordering::Relaxed);
+        };
+        let all = |expected: Subnormals| {
+            for_each_job(64, usize::MAX, |_| look(expected));
+            for_each_piece(&mut [0u8; 64], 1, 1_000_000, |_, _| look(expected));
+            in_turn(20, 4, 3, |_, _| look(expected));
+        };
+        let both = || {
+            let flushed = Subnormals::Flushed.begin();
+            all(Subnormals::Flushed);
+            // A piece that is exact within one that is not.
+            for_each_job(8, usize::MAX, |_| {
+                let _exact = Subnormals::Exact.begin();
+                for_each_job(4, usize::MAX, |_| look(Subnormals::Exact));
+            });
+            drop(flushed);
+            all(Subnormals::Exact);
+        };
+        both();
+        rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(both);
+        let pool = thread_pool::ThreadPool::new(3, Arc::default(), || {}).unwrap();
+        pool.run(both);
+        let panics = || for_each_job(8, usize::MAX, |number| assert_ne!(number, 5));
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _flushed = Subnormals::Flushed.begin();
+            pool.run(panics);
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        pool.run(|| all(Subnormals::Exact));
+        assert_eq!(wrong.into_inner(), 0);
     }
 
     #[test]

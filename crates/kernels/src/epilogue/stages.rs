@@ -4,11 +4,13 @@
 
 use crate::bf16::narrow::Stored;
 use crate::bf16::rounding::widen;
+use crate::functions::Function;
 use crate::functions::formulas::{Formula, both, each};
 use crate::isa::Isa;
 use crate::output::{Block, BlockEpilogue};
 use crate::simd::prefetch::prefetch;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use crate::subnormals::{Begun, Subnormals};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
@@ -75,6 +77,20 @@ impl fmt::Debug for Row {
     }
 }
 
+impl Stage {
+    /// Whether its result is off by no more than its operands are, and 2⁻¹²⁶, where subnormal numbers are flushed.
+    pub(crate) fn may_flush(&self) -> bool {
+        use Operation::{Add, Sub, SubFrom};
+        match self {
+            Stage::Binary(operation, _) => matches!(operation, Add | Sub | SubFrom),
+            Stage::Formula(Formula::Of(function)) => {
+                matches!(function, Function::Relu | Function::Abs | Function::Neg | Function::Float16)
+            }
+            Stage::Formula(formula) => matches!(formula, Formula::Clamp(..) | Formula::ReplaceNan(_)),
+        }
+    }
+}
+
 /// Elements that all stages are done to before the next ones: they stay in the first-level cache.
 const STRIP: usize = 2048;
 
@@ -96,6 +112,12 @@ impl<'a> Stages<'a> {
         Stages(stages)
     }
 
+    /// Element-wise operators are exact for subnormal numbers also where what makes their operand flushes these: a logarithm, a
+    /// quotient or a root would make much of little.
+    fn begin(self) -> Option<Begun> {
+        (!self.0.iter().all(Stage::may_flush)).then(|| Subnormals::Exact.begin())
+    }
+
     /// All of them, in order.
     pub fn list(self) -> &'a [Stage] {
         self.0
@@ -115,6 +137,7 @@ impl<'a> Stages<'a> {
     pub fn apply(self, isa: &Isa, columns: Range<usize>, place: usize, tensors: &[Stored<'_>], piece: &mut [f32]) {
         let length = piece.len();
         let pieces = Pieces::new(piece, 1, [length, length], columns, [place, 0]);
+        let _exact = self.begin();
         with_vectors(isa, Apply { stages: self.0, tensors, pieces });
     }
 
@@ -122,6 +145,7 @@ impl<'a> Stages<'a> {
     pub fn apply_rows(self, isa: &Isa, columns: usize, place: usize, tensors: &[Stored<'_>], piece: &mut [f32]) {
         let length = if self.is_flat() { STRIP } else { columns };
         let strip = (STRIP / length).max(1) * length;
+        let _exact = self.begin();
         for (i, elements) in piece.chunks_mut(strip).enumerate() {
             let place = place + i * strip;
             let first = place % columns;
@@ -143,6 +167,7 @@ impl<'a> Stages<'a> {
             let Tile { rows, columns, stride, width } = tile;
             let place = rows.start * stride + columns.start;
             let pieces = Pieces::new(elements, rows.len(), [width, columns.len()], columns, [place, stride]);
+            let _exact = self.begin();
             with_vectors(isa, Apply { stages: self.0, tensors, pieces });
         }
     }
@@ -184,6 +209,7 @@ impl BlockEpilogue for StagesOnBlock<'_> {
         let (length, last) = (columns.len(), columns.len());
         // SAFETY: these rows of the block are there (`Block::tile`), whose columns are inside of them, and the block is ours.
         let pieces = unsafe { Pieces::at(start, rows.len(), [stride, length, last], columns, [place, self.origin.stride]) };
+        let _exact = Stages(self.stages).begin();
         with_vectors(self.isa, Apply { stages: self.stages, tensors: self.tensors, pieces });
     }
 }

@@ -299,7 +299,22 @@ fn root<V: Vector>(x: V) -> V {
 #[inline(always)]
 pub fn exp<V: Vector>(x: V) -> V {
     let (rest, n) = rest_of_power(within_range(x));
-    power(rest, 1.0).times_two_to_the(n)
+    let (power, least) = (power(rest, 1.0), V::splat(LEAST_POWER));
+    // Bounded, since a compiler may do before a branch what is behind it.
+    let normal = power.times_two_to_the(n.max(least));
+    if n.is_any_below(least) { n.if_below(least, subnormal(power, n), normal) } else { normal }
+}
+
+/// The least power of two that gives a normal number, whatever the factor, and the one of the least number there is.
+const LEAST_POWER: f32 = -125.0;
+const OF_LEAST_NUMBER: f32 = 149.0;
+
+/// A factor times a power of two below [`LEAST_POWER`] and from -150 on: by integers, since a product that is subnormal takes many CPUs a
+/// hundred times as long. Other powers give anything.
+#[inline(always)]
+fn subnormal<V: Vector>(factor: V, n: V) -> V {
+    let n = n.min(V::splat(LEAST_POWER - 1.0));
+    factor.raised(n.add(V::splat(OF_LEAST_NUMBER))).least_numbers()
 }
 
 /// `e^x` for `x` up to 0. What is no normal number is 0, so that powers of what is masked take no longer than others.
@@ -634,10 +649,11 @@ fn tanh_gelu<V: Vector>(x: V) -> V {
 /// `1 / (1 + e^-x)`.
 #[inline(always)]
 pub fn sigmoid<V: Vector>(x: V) -> V {
-    // Both summands, and 1, are scaled, so that the power is a number where the result is a subnormal one.
-    const UNIT: f32 = 1.0 / 16_777_216.0;
     let (rest, n) = rest_of_power(x.max(V::splat(-104.0)).min(V::splat(70.0)).negated());
-    V::splat(UNIT).div(power(rest, UNIT).raised(n).add(V::splat(UNIT)))
+    // From here on the result is the power of x, and may be subnormal, which no division is to give.
+    let most = V::splat(-LEAST_POWER);
+    let value = V::splat(1.0).div(power(rest, 1.0).raised(n.min(most)).add(V::splat(1.0)));
+    if most.is_any_below(n) { most.if_below(n, subnormal(power(rest.negated(), 1.0), n.negated()), value) } else { value }
 }
 
 /// `0.5 x (1 + erf(x / √2))`: x times what is left of 1 where x is negative, which the sum would lose.

@@ -9,8 +9,11 @@ pub use formulas::Function;
 #[inline(always)]
 pub fn from_float16(bits: u16) -> f32 {
     let (sign, size) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff) << 13);
-    // Scaled from one exponent's bias to the other's, which makes normal numbers of subnormal ones.
-    let number = f32::from_bits(size) * f32::from_bits(0x7780_0000);
+    const LEAST_NORMAL: u32 = 0x3880_0000;
+    // From one exponent's bias to the other's. Subnormal numbers, which have no leading one, get one that is subtracted: no float32
+    // number is subnormal here, which threads may flush.
+    let small = f32::from_bits(size | LEAST_NORMAL) - f32::from_bits(LEAST_NORMAL);
+    let number = if size < 1 << 23 { small } else { f32::from_bits(size + (112 << 23)) };
     let number = if bits & 0x7c00 == 0x7c00 { f32::from_bits(size | 0x7f80_0000) } else { number };
     f32::from_bits(number.to_bits() | sign)
 }

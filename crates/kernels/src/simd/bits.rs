@@ -33,6 +33,12 @@ pub trait Bits: Sized {
     /// The same where the number and the result are normal ones, or where number and `n` are not numbers.
     fn raised(self, n: Self) -> Self;
 
+    /// Whether a number of any lane is below the one of `limits` there.
+    fn is_any_below(self, limits: Self) -> bool;
+
+    /// The numbers whose bits are the nearest integers to these numbers, the even ones of two, from 0 to 2²³: as many times 2⁻¹⁴⁹.
+    fn least_numbers(self) -> Self;
+
     /// Of positive normal numbers: a factor between √½ and √2, and the power of two that it is times.
     fn parts(self) -> (Self, Self);
 
@@ -132,6 +138,16 @@ impl Bits for Array {
     fn raised(self, n: Self) -> Self {
         // What is not a number is raised by nothing.
         Array(std::array::from_fn(|i| f32::from_bits(self.0[i].to_bits().wrapping_add((n.0[i] as i32 as u32) << 23))))
+    }
+
+    #[inline(always)]
+    fn is_any_below(self, limits: Self) -> bool {
+        self.0.iter().zip(limits.0).any(|(&x, limit)| x < limit)
+    }
+
+    #[inline(always)]
+    fn least_numbers(self) -> Self {
+        Array(self.0.map(|x| f32::from_bits(round_even(x) as u32)))
     }
 
     #[inline(always)]
@@ -245,6 +261,18 @@ mod x86 {
                 let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n.0));
                 _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), n))
             })
+        }
+
+        #[inline(always)]
+        fn is_any_below(self, limits: Self) -> bool {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, limits.0)) != 0 }
+        }
+
+        #[inline(always)]
+        fn least_numbers(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx2(unsafe { _mm256_castsi256_ps(_mm256_cvtps_epi32(self.0)) })
         }
 
         #[inline(always)]
@@ -362,6 +390,18 @@ mod x86 {
         #[inline(always)]
         fn raised(self, n: Self) -> Self {
             self.times_two_to_the(n)
+        }
+
+        #[inline(always)]
+        fn is_any_below(self, limits: Self) -> bool {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, limits.0) != 0 }
+        }
+
+        #[inline(always)]
+        fn least_numbers(self) -> Self {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`).
+            Avx512(unsafe { _mm512_castsi512_ps(_mm512_cvtps_epi32(self.0)) })
         }
 
         #[inline(always)]

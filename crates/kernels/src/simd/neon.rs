@@ -220,6 +220,16 @@ impl Bits for Neon {
     }
 
     #[inline(always)]
+    fn is_any_below(self, limits: Self) -> bool {
+        neon!(vmaxvq_u32(vcltq_f32(self.0, limits.0)) != 0)
+    }
+
+    #[inline(always)]
+    fn least_numbers(self) -> Self {
+        Neon(neon!(vreinterpretq_f32_s32(vcvtnq_s32_f32(self.0))))
+    }
+
+    #[inline(always)]
     fn parts(self) -> (Self, Self) {
         neon! {
             let bits = vreinterpretq_s32_f32(self.0);

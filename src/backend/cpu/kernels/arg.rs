@@ -101,7 +101,7 @@ mod tests {
                     workspace: None,
                 };
                 let selection = first(&problem, &Target::with(isa, 1));
-                let found = run(&|arguments| selection.kernel.run(arguments));
+                let found = run(&|arguments| selection.kernel.compute(arguments));
                 assert_eq!(found, expected, "{} {kind:?} of {shape:?}", isa.name);
             }
         }

@@ -9,7 +9,7 @@ use super::epilogue::Epilogue;
 use super::gemv;
 use super::matmul::{distances, places};
 use super::product::{Left, RightView, is_crowded, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
@@ -63,6 +63,10 @@ pub struct Sizes {
 }
 
 impl Kernel for Attention {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let [q, k, v] = self.operands.map(|id| arguments.input(id).elements::<f32>());
         let mask_of = |mask: &MaskOperand| match mask {

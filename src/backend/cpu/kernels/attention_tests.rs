@@ -132,7 +132,7 @@ fn check(case: &Case) {
         let mut run = || {
             let bytes = bytemuck::cast_slice_mut(&mut found);
             let mut outputs = [ViewMut { data_type: DataType::Float32, shape: &output_shape, bytes }];
-            selection.kernel.run(&mut Arguments::new(&views, &mut outputs));
+            selection.kernel.compute(&mut Arguments::new(&views, &mut outputs));
         };
         if threads == 1 {
             run()

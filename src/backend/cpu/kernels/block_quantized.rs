@@ -4,7 +4,7 @@
 
 use super::epilogue::Epilogue;
 use super::product::{Grid, RightView, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -179,6 +179,10 @@ impl Float32 {
 const PANELS_TOGETHER: usize = 8;
 
 impl Kernel for Float32 {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         // Measured on a Zen 4: with registers for eight rows beside the weights, these are multiplied nearly as fast as tiles are, and
         // expanding the weights costs as much as that loses on 68 rows.
@@ -199,6 +203,10 @@ impl Kernel for Float32 {
 struct Int8(Product, Instructions);
 
 impl Kernel for Int8 {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let Int8(product, instructions) = self;
         let (format, weights) = (&product.format, product.weights());

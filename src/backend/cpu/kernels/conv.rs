@@ -9,8 +9,8 @@ use super::pointwise::{CLOSE, Heights, Next};
 use super::product::Right;
 use super::work_partition::{Extent, divide, even};
 use super::{
-    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, Storage, Target, require,
-    with_scratch, with_starts,
+    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, Storage, Subnormals, Target,
+    require, with_scratch, with_starts,
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -204,6 +204,10 @@ impl Division {
 }
 
 impl Kernel for Conv {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         self.run_with(None, arguments);
     }

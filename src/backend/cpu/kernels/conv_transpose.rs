@@ -7,7 +7,8 @@ use super::conv::spread;
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::panels::{Elements, Panels};
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_starts,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require,
+    with_starts,
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -80,6 +81,10 @@ struct Phase {
 }
 
 impl Kernel for ConvTranspose {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

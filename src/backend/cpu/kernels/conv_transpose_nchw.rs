@@ -8,7 +8,8 @@ use super::conv_transpose::Reach;
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Left, RightView, multiply};
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require,
+    with_scratch,
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -42,6 +43,10 @@ struct ConvTransposeNchw {
 }
 
 impl Kernel for ConvTransposeNchw {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let rest = self.finish.rest(self.gemm.isa, self.columns.output, arguments);

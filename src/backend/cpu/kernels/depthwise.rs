@@ -3,7 +3,7 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Target, require};
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -33,6 +33,10 @@ pub struct Depthwise {
 }
 
 impl Kernel for Depthwise {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

@@ -10,7 +10,7 @@ use super::depthwise::Depthwise;
 use super::panels::{Elements, Panels};
 use super::plain::Plain;
 use super::quantize::{Quantized, byte};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, TensorDesc, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::compiler::behind_inputs;
@@ -120,6 +120,10 @@ impl Making<'_> {
 }
 
 impl Kernel for ExpandDepthwise {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let making = self.first.making(arguments.input(self.input), self.then.channels, arguments);
         let added = self.then.finish.added(arguments);

@@ -118,7 +118,7 @@ pub fn compare_with(
         let mut run = |views: &[View<'_>]| {
             let bytes = bytemuck::cast_slice_mut(&mut found);
             let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
-            selection.kernel.run(&mut Arguments::new(views, &mut outputs));
+            selection.kernel.compute(&mut Arguments::new(views, &mut outputs));
         };
         match threads {
             // Its first operand is still on its way.

@@ -1,7 +1,7 @@
 //! Products of rows with matrices of a few bits that are chosen. Pieces of the columns of all matrices are handed out to threads; those of a
 //! matrix that no row has chosen are not looked at.
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::Op;
@@ -21,6 +21,10 @@ struct Experts {
 }
 
 impl Kernel for Experts {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let Sizes { rows, depth, experts, columns, blocks, block, bytes } = self.sizes;
         let floats = |id| arguments.input(id).elements::<f32>();

@@ -7,7 +7,9 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::ConvEpilogue;
-use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Target, require, with_scratch};
+use super::{
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Subnormals, Target, require, with_scratch,
+};
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
@@ -34,6 +36,10 @@ struct FewOutputs {
 }
 
 impl Kernel for FewOutputs {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

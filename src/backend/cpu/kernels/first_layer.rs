@@ -8,7 +8,8 @@ use super::conv_epilogue::ConvEpilogue;
 use super::panels::{Elements, Panels};
 use super::stored::for_each_stored_piece;
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require, with_scratch, with_starts,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require, with_scratch,
+    with_starts,
 };
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -37,6 +38,10 @@ struct FirstLayer {
 }
 
 impl Kernel for FirstLayer {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

@@ -1,7 +1,7 @@
 //! Attention with a state of a fixed size: pieces of the columns of all heads are handed out to threads.
 #![allow(unsafe_code)]
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::Op;
@@ -21,6 +21,10 @@ struct Recurrence {
 }
 
 impl Kernel for Recurrence {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let Sizes { batch, tokens, heads, decays, .. } = self.of;
         let decay = self.op.decay.map(|id| arguments.input(id).elements::<f32>());

@@ -6,7 +6,9 @@ use super::conv::{self, Filter, Windows};
 use super::epilogue::Epilogue;
 use super::gemv;
 use super::product::{Grid, Left, Right, RightView, is_read_in_place, multiply, with_left, with_left_of_pairs};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, TensorDesc, require, with_scratch};
+use super::{
+    Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, TensorDesc, require, with_scratch,
+};
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -53,6 +55,10 @@ struct TimesConstant {
 }
 
 impl Kernel for TimesConstant {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let left = arguments.input(self.left);
         match &self.windows {
@@ -272,6 +278,10 @@ impl FewRows {
 }
 
 impl Kernel for FewRows {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let Stack { gemm, shape, left, right, ref positions, stride, ref epilogue, .. } = self.of;
         let (a, b) = (arguments.input(left).elements::<f32>(), arguments.input(right).elements::<f32>());
@@ -320,6 +330,10 @@ impl Stack {
 }
 
 impl Kernel for Stack {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (a, b) = (arguments.input(self.left).elements::<f32>(), arguments.input(self.right).elements::<f32>());
         let tensors = self.epilogue.tensors(arguments);

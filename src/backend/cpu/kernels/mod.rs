@@ -47,6 +47,8 @@ pub mod resample;
 pub mod row_normalization;
 pub mod small_groups;
 mod stored;
+#[cfg(test)]
+mod subnormal_tests;
 pub mod tall_and_skinny;
 mod work_partition;
 
@@ -77,6 +79,7 @@ pub use functions::is_quick;
 use smallvec::SmallVec;
 pub use webnn_kernels::caches::Caches;
 pub use webnn_kernels::isa::Isa;
+use webnn_kernels::subnormals::Subnormals;
 pub use workspace::{Workspaces, budget_beside, divide_budget};
 
 use memory::{AlignedBuffer, with_scratch, with_starts};
@@ -95,9 +98,26 @@ pub struct Storage {
     pub rounds_output: bool,
 }
 
+impl dyn Kernel + '_ {
+    /// Does the step.
+    pub fn compute(&self, arguments: &mut Arguments<'_, '_>) {
+        let _until_it_ends = self.subnormals().begin();
+        self.run(arguments);
+    }
+}
+
 /// A kernel made for one step.
 pub trait Kernel: std::fmt::Debug + Send + Sync {
+    /// What [`Kernel::run`] is, with the [`Kernel::subnormals`] of its thread and of those that it divides its work among: call
+    /// `compute`.
     fn run(&self, arguments: &mut Arguments<'_, '_>);
+
+    /// What becomes of subnormal numbers in it. Flushed where sums of products are most of the work, whose error that bounds
+    /// ([`webnn_kernels::subnormals`]); exact where an operator of one element is (`epilogue` sees to those that follow a product), where
+    /// a root or a quotient makes much of little, and where numbers are only moved and compared.
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Exact
+    }
 
     /// An operand of the output's shape that may lie in the output (see [`Arguments::overwriting`]): each number of it is read
     /// once, before the one at its place is written.

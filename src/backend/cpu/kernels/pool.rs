@@ -4,7 +4,7 @@
 //! looked for afterwards and computed again in float64.
 
 use super::stored::for_each_stored_piece;
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -29,6 +29,14 @@ struct Pool {
 }
 
 impl Kernel for Pool {
+    fn subnormals(&self) -> Subnormals {
+        match self.windows.kind {
+            Kind::Average => Subnormals::Flushed,
+            // The root of a sum of squares would be of another size, and maxima are no faster.
+            Kind::L2 | Kind::Max => Subnormals::Exact,
+        }
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).stored();
         let output = arguments.output();

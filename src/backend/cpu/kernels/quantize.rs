@@ -242,7 +242,7 @@ mod tests {
             let problem =
                 Problem { op: &op, fused: &[], inputs: &known, output, workspace: None, prologue: &[], dequantized: &[] };
             let kernel = first(&problem, &Target::with(isa, 1)).kernel;
-            assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {op:?} to {to}", isa.name);
+            assert_eq!(run(&|arguments| kernel.compute(arguments)), expected, "{}: {op:?} to {to}", isa.name);
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
                         let problem =
                             Problem { op: &op, fused: &[], inputs, output, workspace: None, prologue, dequantized: &[] };
                         let kernel = first(&problem, &Target::with(isa, 1)).kernel;
-                        let found = run(&|arguments| kernel.run(arguments));
+                        let found = run(&|arguments| kernel.compute(arguments));
                         assert_eq!(found, expected, "{}: {count} numbers, {extreme} at {at}", isa.name);
                     }
                     data[at] = before;

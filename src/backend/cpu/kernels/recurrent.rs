@@ -9,7 +9,7 @@
 use super::bf16;
 use super::prefetch::prefetch;
 use super::product::{Grid, Right, RightView, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
@@ -76,6 +76,10 @@ const MOST_INPUT_PRODUCTS: usize = 2 << 20;
 const WORTH_SHARING: usize = 64 << 10;
 
 impl Kernel for Recurrent {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let Sizes { steps, batch, hidden, .. } = self.sizes;
         let elements = |id| arguments.input(id).elements::<f32>();

@@ -48,7 +48,7 @@ fn check_bits(kind: ReduceKind, data: &[f32], shape: &[usize], axes: &[u32], thr
         let (before, dequantized, fused) = (&[], &[], &[]);
         let problem = Problem { prologue: before, dequantized, op: &op, fused, inputs: &inputs, output, workspace: None };
         let selection = first(&problem, &Target::with(isa, threads));
-        let found = run(&|arguments| selection.kernel.run(arguments));
+        let found = run(&|arguments| selection.kernel.compute(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let is_same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
             assert!(is_same, "{} {kind:?} of {shape:?} along {axes:?} at {i}: {found:e}, not {expected:e}", isa.name);

@@ -152,7 +152,7 @@ mod tests {
                 let problem =
                     Problem { op: &op, fused: &[], inputs: &inputs, output, workspace: None, prologue: &[], dequantized: &[] };
                 let kernel = first(&problem, &Target::with(isa, 2)).kernel;
-                assert_eq!(run(&|arguments| kernel.run(arguments)), expected, "{}: {shape:?}", isa.name);
+                assert_eq!(run(&|arguments| kernel.compute(arguments)), expected, "{}: {shape:?}", isa.name);
             }
         }
     }

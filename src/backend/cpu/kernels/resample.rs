@@ -2,7 +2,7 @@
 
 pub mod planes;
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
@@ -58,6 +58,13 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 impl Kernel for Resample {
+    fn subnormals(&self) -> Subnormals {
+        match self.mode {
+            InterpolationMode::Linear => Subnormals::Flushed,
+            InterpolationMode::NearestNeighbor => Subnormals::Exact,
+        }
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let (height, length) = (self.rows.len(), self.columns.len() * self.channels);

@@ -2,7 +2,7 @@
 //! last ones, instance normalization where the channels are first.
 
 use super::stored::{for_each_stored_piece, with_numbers};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
@@ -50,6 +50,10 @@ fn accept_softmax<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 impl Kernel for SoftmaxRows {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).stored();
         for_each_stored_piece(self.isa, arguments.output(), self.length, 2 * self.length, |first, piece| {

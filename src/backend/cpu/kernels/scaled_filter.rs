@@ -2,7 +2,7 @@
 
 use super::conv::{self, Conv, Filter};
 use super::panels::Panels;
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::conv::Conv2d;
@@ -22,6 +22,10 @@ struct Scaled {
 }
 
 impl Kernel for Scaled {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let factors = arguments.input(self.factors).elements::<f32>();
         let panels = self.conv.weights();

@@ -4,7 +4,7 @@
 
 use super::conv::{Filter, axis};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
-use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Target, require};
+use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Subnormals, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -67,6 +67,10 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 impl Kernel for SmallGroups {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

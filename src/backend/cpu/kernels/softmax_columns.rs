@@ -2,7 +2,7 @@
 //! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, require, with_scratch};
+use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
@@ -51,6 +51,10 @@ fn accept_short_rows<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a>
 }
 
 impl Kernel for SoftmaxColumns {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).elements::<f32>();
         let output = arguments.output().elements::<f32>();
@@ -76,6 +80,10 @@ struct SoftmaxShortRows {
 }
 
 impl Kernel for SoftmaxShortRows {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let (input, length) = (arguments.input(self.input).elements::<f32>(), self.length);
         for_each_piece(arguments.output().elements::<f32>(), length, 2 * length, |first, piece| {

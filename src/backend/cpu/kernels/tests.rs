@@ -144,7 +144,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
                 assert!(number > 0, "{fused:?} is not fused with {op:?} by {name}");
                 continue;
             }
-            let run_kernel = |views: &[View<'_>]| run(views, &|arguments| selection.kernel.run(arguments));
+            let run_kernel = |views: &[View<'_>]| run(views, &|arguments| selection.kernel.compute(arguments));
             let found = match threads {
                 // Its first operand is still on its way.
                 1 => while_arriving(in_order[0].bytes(), |buffer| {
@@ -166,7 +166,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
                 views[position] = View::new(DataType::Float32, views[position].shape, &[]);
                 let bytes = bytemuck::cast_slice_mut(&mut result);
                 let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
-                selection.kernel.run(&mut Arguments::new(&views, &mut outputs).overwriting(Some(position)));
+                selection.kernel.compute(&mut Arguments::new(&views, &mut outputs).overwriting(Some(position)));
                 assert!(result == found, "{name} on {}: {op:?} in place", isa.name);
             }
             check_storage(selection.kernel.as_ref(), &in_order, output, &format!("{name} on {}: {op:?}", isa.name));
@@ -205,7 +205,7 @@ fn check_storage(kernel: &dyn Kernel, views: &[View<'_>], output: &[usize], name
         };
         let run = |views: &[View<'_>], bytes: &mut [u8], overwritten| {
             let mut outputs = [ViewMut { data_type: DataType::Float32, shape: output, bytes }];
-            kernel.run(&mut Arguments::new(views, &mut outputs).overwriting(overwritten));
+            kernel.compute(&mut Arguments::new(views, &mut outputs).overwriting(overwritten));
         };
         let mut expected = vec![f32::NAN; count];
         run(&with(false), bytemuck::cast_slice_mut(&mut expected), None);
@@ -280,7 +280,7 @@ pub fn check_outputs(
             [1, 3].into_iter().flat_map(|threads| allowed.iter().map(move |each| (threads, each)))
         {
             let built = first(&problem, &Target { fp_math: *fp_math, ..Target::with(isa, threads) });
-            let run = || results(inputs, outputs, |arguments| built.kernel.run(arguments));
+            let run = || results(inputs, outputs, |arguments| built.kernel.compute(arguments));
             let found = if threads == 1 { run() } else { pool.install(run) };
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 let is_near = (found - expected).abs() <= allowed(expected.abs());

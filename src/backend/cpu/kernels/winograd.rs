@@ -22,7 +22,8 @@ use super::pointwise::{Heights, Next};
 use super::transform::{Transform, Transform2, Transform4};
 use super::workspace::{Workspace, Workspaces};
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Storage, Target, require, with_scratch,
+    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Storage, Subnormals, Target, require,
+    with_scratch,
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -66,6 +67,10 @@ struct Winograd<T> {
 }
 
 impl<T: Compiled> Kernel for Winograd<T> {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         let added = self.finish.added(arguments);

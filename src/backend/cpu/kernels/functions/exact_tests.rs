@@ -55,7 +55,7 @@ pub fn check(op: impl Into<Op>, inputs: &[Given], data_type: DataType, output: &
             workspace: None,
         };
         let kernel = first(&problem, &Target::with(isa, threads)).kernel;
-        let run_kernel = || run(&|arguments| kernel.run(arguments));
+        let run_kernel = || run(&|arguments| kernel.compute(arguments));
         let found = if threads == 1 { run_kernel() } else { pool.install(run_kernel) };
         let size = data_type.bits() / 8;
         for (i, (found, expected)) in found.chunks(size).zip(expected.chunks(size)).enumerate() {

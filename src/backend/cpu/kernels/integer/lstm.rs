@@ -9,7 +9,7 @@ use crate::backend::cpu::kernels::exact_division::Divisor;
 use crate::backend::cpu::kernels::quantize::integer;
 use crate::backend::cpu::kernels::recurrent::activation;
 use crate::backend::cpu::kernels::{
-    Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Target, with_scratch,
+    Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, with_scratch,
 };
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::quantized::of_range;
@@ -59,6 +59,10 @@ struct Direction {
 const GATES: usize = 4;
 
 impl Kernel for QuantizedCells {
+    fn subnormals(&self) -> Subnormals {
+        Subnormals::Flushed
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let QuantizedCells { steps, batch, hidden, lanes, padded, .. } = *self;
         let elements = |id| arguments.input(id).elements::<f32>();

@@ -72,7 +72,7 @@ fn check(case: &Case) {
     for (isa, tiles) in Isa::available().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         let build = accept_with(&problem, &Target::with(isa, 1), Some(tiles)).expect("weights that are known");
         let kernel = build().expect("memory").kernel;
-        let found = results(&views, &outputs, |arguments| kernel.run(arguments));
+        let found = results(&views, &outputs, |arguments| kernel.compute(arguments));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
             // A part of the range that is taken the other way moves a gate by some thousandths.
             let name = (isa.name, tiles.name);

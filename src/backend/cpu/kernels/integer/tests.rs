@@ -160,9 +160,9 @@ fn check(case: Case) {
             let outputs = &mut [ViewMut { data_type, shape: &output, bytes }];
             let arguments = &mut Arguments::new(&views, outputs);
             if threads == 1 {
-                selection.kernel.run(arguments);
+                selection.kernel.compute(arguments);
             } else {
-                pool.install(|| selection.kernel.run(arguments));
+                pool.install(|| selection.kernel.compute(arguments));
             }
             let numbers = |list: &[u32]| -> Vec<f64> {
                 match to {
@@ -332,7 +332,7 @@ fn check_bytes(case: &Bytes<'_>, turn: usize) {
             let mut found = vec![0u32; expected.len()];
             let bytes = bytemuck::cast_slice_mut(&mut found);
             let outputs = &mut [ViewMut { data_type: *data_type, shape: &output, bytes }];
-            kernel.run(&mut Arguments::new(&views, outputs));
+            kernel.compute(&mut Arguments::new(&views, outputs));
             let name = (isa.name, tiles.name, fused, case.is_known, case.is_extreme);
             assert!(found == expected, "{name:?}: {:?} times {:?}", case.a, case.b);
         }

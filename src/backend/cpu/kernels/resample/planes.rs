@@ -2,7 +2,7 @@
 //! output's columns once and then mixed with its neighbour for each row of the output that is between them. What the numbers
 //! of a vector are made of stands so near in the input that one vector of it has them all, unless the image shrinks.
 
-use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require, with_scratch};
+use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
 use super::places;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -60,6 +60,13 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 impl Kernel for ResamplePlanes {
+    fn subnormals(&self) -> Subnormals {
+        match self.mode {
+            InterpolationMode::Linear => Subnormals::Flushed,
+            InterpolationMode::NearestNeighbor => Subnormals::Exact,
+        }
+    }
+
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let image = arguments.input(self.input).elements::<f32>();
         for_each_piece(arguments.output().elements::<f32>(), self.columns, self.columns.div_ceil(4), |first, output| {
