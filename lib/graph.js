@@ -79,7 +79,7 @@ function createGraph(context, handle, label, { inputs, outputs }) {
     destroyed: false,
     inputs: descriptors(inputs),
     outputs: descriptors(outputs),
-    waiting: undefined,
+    waiting: 0,
     object: undefined,
   };
   return new MLGraph(construct, state);

@@ -53,7 +53,7 @@ function begin(entry, start) {
     pending.delete(request);
     throw nativeError(error);
   }
-  if (entry.object !== undefined) (entry.object.waiting ??= new Set()).add(entry);
+  if (entry.object !== undefined) entry.object.waiting++;
   if (entry.soon && entry.context.habits) polling.expect(entry.context);
   return promise;
 }
@@ -130,7 +130,7 @@ function finish(request, code, value) {
     else entry.reject({ code, message: value.message, cause: value.cause });
     return;
   }
-  entry.object?.waiting?.delete(entry);
+  if (entry.object !== undefined) entry.object.waiting--;
   if (entry.soon && entry.context.habits) polling.arrived(entry.context);
   if (entry.over) return;
   if (entry.refusal !== undefined) {
@@ -163,16 +163,17 @@ function refuseAsDestroyed(entry, what) {
 
 /** "For each promise in pendingPromises": what waits for a tensor or a graph that is destroyed. */
 function refuseWaiting(state, what) {
-  if (!state.waiting) return;
-  const { waiting } = state;
-  state.waiting = undefined;
-  waiting.forEach((entry) => refuseAsDestroyed(entry, what));
+  if (state.waiting > 0) refuseThose((entry) => entry.object === state, what);
 }
 
 /** All that waits for a context which is lost. */
 function refuseAll(context, message) {
+  refuseThose((entry) => entry.context === context, message);
+}
+
+function refuseThose(isMeant, what) {
   pending.forEach((entry) => {
-    if (entry.context === context && !entry.over) refuseAsDestroyed(entry, message);
+    if (isMeant(entry) && !entry.over) refuseAsDestroyed(entry, what);
   });
 }
 

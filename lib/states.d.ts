@@ -47,7 +47,7 @@ export interface TensorState {
   buffer: BufferFor;
   destroyed: boolean;
   /** The pending reads, which destroy() rejects. */
-  waiting: Set<Entry> | undefined;
+  waiting: number;
   /** Refers back, so that what refers to the state keeps the object, and thereby the native tensor, alive. */
   object: object | undefined;
   /** How WebGPU may have it: see webgpu/sharing.js. */
@@ -67,7 +67,7 @@ export interface GraphState {
   inputs: Map<string, Binding>;
   outputs: Map<string, Binding>;
   /** The pending computations, which destroy() rejects. */
-  waiting: Set<Entry> | undefined;
+  waiting: number;
   /** As of a tensor. */
   object: object | undefined;
 }

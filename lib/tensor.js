@@ -105,7 +105,7 @@ function tensorState(context, descriptor, constant, gpuDevice = undefined) {
     constant,
     buffer,
     destroyed: false,
-    waiting: undefined,
+    waiting: 0,
     object: undefined,
     sharing: gpuDevice === undefined ? asked : 'draft',
     gpuDevice,

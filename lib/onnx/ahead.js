@@ -31,6 +31,8 @@ class Ahead {
   /** The one that was met last is the last one. @type {Map<string, Family>} */
   #families = new Map();
   #room = ROOM;
+  /** Whether there may be a plan to make: runs that change nothing here end without a search. */
+  #hasNews = false;
   /** Plans that were made ahead and not used. */
   #unused = 0;
 
@@ -48,6 +50,7 @@ class Ahead {
   met(shapes) {
     const sizes = this.#sizesOf(shapes);
     if (sizes === undefined) return;
+    this.#hasNews = true;
     for (const name of this.#names) {
       const others = this.#names.filter((other) => other !== name).map((other) => sizes.get(other));
       const key = `${name}:${others}`;
@@ -72,12 +75,14 @@ class Ahead {
   /** Somebody used one that was made ahead. */
   used() {
     this.#unused--;
+    this.#hasNews = true;
     this.#room = Math.min(2 * this.#room, MOST_ROOM);
   }
 
   /** One that nobody had used is gone. */
   gone() {
     this.#unused--;
+    this.#hasNews = true;
   }
 
   /**
@@ -85,6 +90,13 @@ class Ahead {
    * @returns {number[][] | undefined}
    */
   next() {
+    if (!this.#hasNews) return undefined;
+    const shapes = this.#search();
+    if (shapes === undefined) this.#hasNews = false;
+    return shapes;
+  }
+
+  #search() {
     if (this.#unused >= this.#room) return undefined;
     const family = [...this.#families.values()].findLast(({ met }) => met.size >= FEW);
     if (family === undefined || family.isDone) return undefined;

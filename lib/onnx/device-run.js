@@ -94,9 +94,9 @@ async function place(context, result, name, { kept, targets }, made) {
 /** A model that is cut runs natively: results on the device are tensors of the timeline, and targets get what these have. */
 async function runCut(plan, inputs, wish, model) {
   const { context } = plan;
-  const { label, wanted, kept, targets } = wish;
+  const { wanted, kept, targets } = wish;
   const stay = [...wanted].filter((name) => kept.has(name) || targets.has(name));
-  const results = await runPlan(plan, inputs, { operator: 'run', label, wanted, model, kept: stay });
+  const results = await runPlan(plan, inputs, model, { wanted, kept: stay });
   return placeAll(context, results, wish);
 }
 

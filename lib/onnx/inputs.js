@@ -11,7 +11,8 @@ const { isShape } = require('./tensor.js');
 
 /**
  * Of a sequence the data type and the shape are those of its elements.
- * @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean, sequence?: boolean}} Signature
+ * @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean, sequence?: boolean,
+ *   place?: string}} Signature `place` is what messages call it, as soon as an input was read
  */
 
 /** Longer ones are not shown in messages. */
@@ -25,12 +26,20 @@ const listed = (shape) => (Array.isArray(shape) && shape.length <= MOST_LISTED ?
 
 const text = (shape) => (shape === null ? 'one of any rank' : `[${shape.join(', ')}]`);
 
+/** Whether these are the names of all inputs, in their order. */
+function areNames(names, signatures) {
+  if (names.length !== signatures.length) return false;
+  for (let i = 0; i < names.length; i++) if (names[i] !== signatures[i].name) return false;
+  return true;
+}
+
 /** Checks that there is exactly what the model takes. */
 function checkNames(operator, label, signatures, given) {
   if (given === null || typeof given !== 'object') {
     throw typeError(operator, label, `inputs: found ${show(given)}, allowed an object with a value for each input`);
   }
   const names = Object.keys(given);
+  if (areNames(names, signatures)) return;
   const known = new Set(signatures.map(({ name }) => name));
   // Own properties only: an input can have the name of something that all objects inherit.
   const isMissing = ({ name, optional }) => !optional && !Object.hasOwn(given, name);
@@ -63,7 +72,7 @@ function readInputs(operator, label, signatures, given, defaults, keeps = false,
   for (let i = 0; i < signatures.length; i++) {
     const signature = signatures[i];
     const { name, dataType } = signature;
-    const place = `inputs: ${quote(name)}`;
+    const place = (signature.place ??= `inputs: ${quote(name)}`);
     const passed = Object.hasOwn(given, name) || !signature.optional;
     const value = passed ? given[name] : defaults?.[name];
     if (signature.optional && isNothing(value) && defaults?.[name] === undefined) {

@@ -10,7 +10,7 @@ const { quote, show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { placeAll, runOnDevice } = require('./device-run.js');
 const { readInputs, solveShapes } = require('./inputs.js');
-const { keyOf, using } = require('./plans.js');
+const { keyOf, leave, using } = require('./plans.js');
 const { runPlan } = require('./run.js');
 const { arrayOver, bytesOf, elementCount } = require('./arrays.js');
 const { runOptions } = require('./options.js');
@@ -75,9 +75,9 @@ class OnnxModel {
     const state = self(this, 'run');
     requireUsable(state, 'run');
     const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults, true);
-    const { signal, ...wish } = runOptions('run', state, options);
-    signal?.throwIfAborted();
-    return watched(onAbort(signal), (watch) => runArrays(state, shapes, arrays, { ...wish, watch }));
+    const wish = runOptions('run', state, options);
+    wish.signal?.throwIfAborted();
+    return watched(onAbort(wish.signal), (watch) => runArrays(state, shapes, arrays, wish, watch));
   }
 
   /**
@@ -157,14 +157,20 @@ async function released({ plans, contextState: { handle, order } }) {
  * @param {object} state of the model
  * @param {any[]} shapes of all inputs in their order
  * @param {Record<string, any>} arrays copied before this returns, and elements that are kept
- * @param {{wanted?: Set<string>, maxBytes?: number, seed?: number, watch?: number}} wish
+ * @param {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number}} wish
+ * @param {number} [watch]
  */
-async function runArrays(state, shapes, arrays, wish) {
+async function runArrays(state, shapes, arrays, wish, watch = 0) {
   requireUsable(state, 'run');
+  const mayBeStep = state.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
+  const plan = mayBeStep ? undefined : planFor(state, shapes);
   state.running++;
+  if (plan !== undefined) plan.running++;
   try {
-    return await runOn(state, shapes, arrays, { operator: 'run', ...wish });
+    if (plan !== undefined) return await runOn(state, plan, looked(arrays), wish, watch);
+    return await (mayBeStep ? runAsStep(state, shapes, arrays, wish, watch) : planAndRun(state, shapes, looked(arrays), wish, watch));
   } finally {
+    if (plan !== undefined) leave(plan);
     state.ended();
   }
 }
@@ -215,7 +221,7 @@ async function runStepOnTensors(state, shapes, inputs, { wanted, kept, targets, 
 async function runOnTensors(state, shapes, inputs, operator, wishOf) {
   const copies = copied(looked(inputs));
   const plan = state.only ?? (await state.plans.make(operator, keyOf(shapes), shapes));
-  return using(plan, () => runOnDevice(plan, copies, { label: state.label, ...wishOf(plan) }, state));
+  return using(plan, runOnDevice(plan, copies, { label: state.label, ...wishOf(plan) }, state));
 }
 
 /** Makes what a run with inputs of these shapes will ask for. */
@@ -236,38 +242,47 @@ const copyOf = (value) => (value instanceof Kept ? value.share() : ArrayBuffer.i
 
 /** Arrays in place of elements that are kept. */
 function looked(arrays) {
-  if (!Object.values(arrays).some((value) => value instanceof Kept)) return arrays;
+  let has = false;
+  for (const name in arrays) has ||= arrays[name] instanceof Kept;
+  if (!has) return arrays;
   const found = Object.create(null);
   for (const [name, value] of Object.entries(arrays)) found[name] = value instanceof Kept ? value.read() : value;
   return found;
 }
 
-/** A run, as a step of a model with caches if it can be one, or on the plan for these shapes, which may have to be made. */
-async function runOn(state, shapes, arrays, wish) {
-  if (!state.hasSteps || wish.seed !== undefined || wish.maxBytes !== undefined) return runPlanned(state, shapes, looked(arrays), wish);
+/** A run of a model with caches, as a step if it can be one. */
+async function runAsStep(state, shapes, arrays, wish, watch) {
   let given = arrays;
   let fits = stepFits(state, shapes, given);
   if (fits === undefined) {
     given = copied(arrays);
-    fits = await prepareStep(state, shapes, given, wish.operator);
+    fits = await prepareStep(state, shapes, given, 'run');
   }
-  const results = await (fits ? runStep(state, shapes, given, wish) : runPlanned(state, shapes, looked(given), wish));
-  return fits && wish.targets !== undefined ? fill(state, results, wish.targets, arrays) : results;
+  if (!fits) return planAndRun(state, shapes, looked(given), wish, watch);
+  const results = await runStep(state, shapes, given, { operator: 'run', wanted: wish.wanted, watch });
+  return wish.targets === undefined ? results : fill(state, results, wish.targets, arrays);
 }
 
-async function runPlanned(state, shapes, arrays, wish) {
-  let plan = state.only ?? state.plans.get(keyOf(shapes));
-  let copies = arrays;
+/** The plan for these shapes, if there is one. */
+const planFor = (state, shapes) => state.only ?? state.plans.find(shapes);
+
+/** A run on the plan for these shapes, which may have to be made. */
+async function planAndRun(state, shapes, arrays, wish, watch) {
+  let plan = planFor(state, shapes);
+  let given = arrays;
   if (plan === undefined) {
-    copies = copied(arrays);
-    plan = await state.plans.make(wish.operator, keyOf(shapes), shapes);
+    given = copied(arrays);
+    plan = await state.plans.make('run', keyOf(shapes), shapes);
   }
+  return await using(plan, runOn(state, plan, given, wish, watch));
+}
+
+/** A run on a plan that the caller holds. */
+function runOn(state, plan, arrays, wish, watch) {
   checkBytes(state, plan, wish.maxBytes);
-  const { label } = state;
-  const { operator, wanted, seed, maxBytes, watch } = wish;
-  const options = { operator, label, wanted, seed, maxBytes, watch, model: state };
-  const results = await using(plan, () => runPlan(plan, copies, options));
-  return wish.targets === undefined ? results : fill(state, results, wish.targets);
+  const { wanted, targets, seed, maxBytes } = wish;
+  const results = runPlan(plan, arrays, state, { wanted, seed, maxBytes, watch });
+  return targets === undefined ? results : results.then((found) => fill(state, found, targets));
 }
 
 /** Puts results into arrays of the caller's, which may be those that were given. */

@@ -16,6 +16,8 @@ const { setImmediate, setTimeout } = timers;
 const MOST = 64 << 20;
 /** A plan that was none of the last ones so many runs ago is not expected to run again. */
 const RECENT = 4;
+/** Results of fewer bytes in all are not kept: to get their memory takes no longer than to keep it. */
+const SMALL = 4096;
 /** Fewer are used for the first time within no time, and kept for as long as the model. */
 const LARGE = 128 << 10;
 /** Milliseconds for which large ones are kept after a run. */
@@ -70,12 +72,12 @@ class OutputPrefetch {
    * @param {GraphState} graph
    */
   prepare(graph) {
-    const isExpected = this.#recent.includes(graph);
-    if (this.#recent.push(graph) > RECENT) this.#recent.shift();
-    if (!isExpected) return;
     let total = 0;
     for (const { byteLength } of graph.outputs.values()) total += byteLength;
-    if (total > MOST) return;
+    if (total < SMALL) return;
+    const isExpected = this.#recent.includes(graph);
+    if (this.#recent.push(graph) > RECENT) this.#recent.shift();
+    if (!isExpected || total > MOST) return;
     try {
       this.#fill(graph);
     } catch {
@@ -162,7 +164,7 @@ function allocate(graph, byteLength, label) {
  * then find it in the cache; and very much zeroed memory is new, and costs nothing.
  */
 function memory(leavesCore, byteLength) {
-  return leavesCore || byteLength > MOST ? new ArrayBuffer(byteLength) : Buffer.allocUnsafeSlow(byteLength).buffer;
+  return leavesCore || byteLength < SMALL || byteLength > MOST ? new ArrayBuffer(byteLength) : Buffer.allocUnsafeSlow(byteLength).buffer;
 }
 
 module.exports = { MOST, OutputPrefetch };

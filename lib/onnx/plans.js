@@ -18,7 +18,10 @@ const { release } = require('./run.js');
  * @typedef {object} Plan
  * @property {object} graph the MLGraph of the model, or of its first part
  * @property {object} graphState
- * @property {{name: string, type: string, dataType: string, shape: number[], known?: ArrayBuffer}[]} outputs
+ * @property {string} key by which it is found
+ * @property {string[]} inputNames in the order of the graph's inputs
+ * @property {{name: string, type: string, dataType: string, shape: number[], position?: number, known?: ArrayBuffer}[]} outputs with their
+ *   positions in the graph, or what is known of them
  * @property {[string, string, string][]} cuts nodes at which the model is cut, if it is
  * @property {boolean} walks whether runs go natively from part to part: of a model that is cut, or of which inputs or outputs are no tensors
  * @property {any[]} shapes
@@ -35,6 +38,8 @@ class Plans {
   #model;
   /** @type {Map<string, Plan>} */
   #plans = new Map();
+  /** The one that was found last. @type {Plan | undefined} */
+  #last;
   /** Their keys, by their numbers. @type {Map<number, string>} */
   #keys = new Map();
   /** @type {Map<string, Promise<Plan>>} */
@@ -58,7 +63,16 @@ class Plans {
     if (model.contextState.device === 'cpu' && !model.hasSteps && !model.hasLists) this.#ahead = new Ahead(model.inputs);
   }
 
-  /** The plan for these shapes, if there is one. */
+  /**
+   * The plan for these shapes, if there is one.
+   * @param {any[]} shapes as of readInputs()
+   */
+  find(shapes) {
+    const isLast = this.#last !== undefined && areSame(this.#last.shapes, shapes);
+    return this.get(isLast ? this.#last.key : keyOf(shapes));
+  }
+
+  /** The plan of a key, if there is one. */
   get(key) {
     const plan = this.#plans.get(key);
     // Of a single one the use counts as well: plans of later parts are beside it.
@@ -68,6 +82,7 @@ class Plans {
       this.#ahead.used();
       this.#ahead.met(plan.shapes);
     }
+    this.#last = plan;
     return plan;
   }
 
@@ -103,12 +118,14 @@ class Plans {
   /**
    * Nothing runs: makes a plan ahead, if one is worth it, and another one if still nothing runs then. Whoever wants a plan that is being
    * made so does not wait for it, since it has the lowest priority.
-   * @returns {Promise<void>} when none is being made
+   * @returns {Promise<void> | undefined} when none is being made; nothing where there is none to make
    */
-  async makeAhead() {
+  makeAhead() {
     if (this.#makingAhead !== undefined) return this.#makingAhead;
+    const first = this.#nextAhead();
+    if (first === undefined) return undefined;
     const work = async () => {
-      for (let shapes = this.#nextAhead(); shapes !== undefined; shapes = this.#nextAhead()) {
+      for (let shapes = first; shapes !== undefined; shapes = this.#nextAhead()) {
         try {
           const plan = await this.#plan('run', shapes, true);
           const key = keyOf(shapes);
@@ -145,6 +162,7 @@ class Plans {
   #keep(key, plan) {
     const [number, ...leaving] = native.keepPlan(this.#model.handle, plan.keptBytes);
     plan.number = number;
+    plan.key = key;
     this.#plans.set(key, plan);
     this.#keys.set(number, key);
     this.#leave(leaving);
@@ -159,6 +177,7 @@ class Plans {
       if (plan === undefined) continue;
       this.#keys.delete(number);
       this.#plans.delete(key);
+      if (plan === this.#last) this.#last = undefined;
       if (plan.isAhead) this.#ahead.gone();
       evict(plan);
     }
@@ -169,6 +188,7 @@ class Plans {
     this.#isClosed = true;
     for (const plan of this.#plans.values()) retire(plan);
     this.#plans.clear();
+    this.#last = undefined;
     this.#keys.clear();
     this.#pools.prefetch.forget();
   }
@@ -197,10 +217,14 @@ class Plans {
 function createPlan(context, graph, { modelOutputs, known, cuts, walks, runBytes, keptBytes }, shapes, pools) {
   const values = new Map(known);
   const graphState = toGraph(graph);
-  const outputs = modelOutputs.map(([name, dataType, shape, type]) => ({ name, type, dataType: dataTypes[dataType], shape, known: values.get(name) }));
+  const inputNames = [...graphState.inputs.keys()];
+  const outputs = modelOutputs.map(([name, dataType, shape, type]) => {
+    return { name, type, dataType: dataTypes[dataType], shape, position: graphState.outputs.get(name)?.position, known: values.get(name) };
+  });
   let bytes = 0;
   for (const { byteLength } of [...graphState.inputs.values(), ...graphState.outputs.values()]) bytes += byteLength;
-  return { context, graph, graphState, outputs, cuts, walks, shapes, bytes, runBytes, keptBytes, number: 0, ...pools, running: 0, retired: false, isAhead: false };
+  const sizes = { bytes, runBytes, keptBytes };
+  return { context, graph, graphState, key: '', inputNames, outputs, cuts, walks, shapes, ...sizes, number: 0, ...pools, running: 0, retired: false, isAhead: false };
 }
 
 /** Nobody asks for it any more. */
@@ -223,19 +247,35 @@ function evict(plan) {
   retire(plan);
 }
 
-/** Runs something on a plan, which stays until that has ended. */
-async function using(plan, work) {
+/** Waits for what has begun to run on a plan, which stays until that has ended. */
+async function using(plan, result) {
   plan.running++;
   try {
-    return await work(plan);
+    return await result;
   } finally {
-    plan.running--;
-    if (plan.retired && plan.running === 0) plan.graph.destroy();
+    leave(plan);
   }
+}
+
+/** One of those that run on a plan has ended. */
+function leave(plan) {
+  plan.running--;
+  if (plan.retired && plan.running === 0) plan.graph.destroy();
 }
 
 /** Whether it is that of a sequence's tensors; an empty list is that of a tensor or of no tensors, of one input always the same. */
 const isList = (shape) => Array.isArray(shape?.[0]);
+
+/** Whether they are surely the same; lists of shapes may be and not be found so. */
+function areSame(left, right) {
+  for (let i = 0; i < right.length; i++) {
+    const [one, other] = [left[i], right[i]];
+    if (one === other) continue;
+    if (one === undefined || other === undefined || one.length !== other.length) return false;
+    for (let axis = 0; axis < one.length; axis++) if (one[axis] !== other[axis]) return false;
+  }
+  return true;
+}
 
 /** What tells plans apart. */
 function keyOf(shapes) {
@@ -244,4 +284,4 @@ function keyOf(shapes) {
   return key;
 }
 
-module.exports = { Plans, keyOf, using };
+module.exports = { Plans, keyOf, leave, using };

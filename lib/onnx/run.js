@@ -7,6 +7,7 @@ const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
+const { put } = require('./named.js');
 const { tensorOfNumber, toTensor } = require('../tensor.js');
 const { resultTensor } = require('./tensor.js');
 
@@ -16,38 +17,40 @@ const { resultTensor } = require('./tensor.js');
 /**
  * @param {Plan} plan
  * @param {Record<string, any>} arrays checked, of the plan's shapes; where a plan walks also lists of arrays, and MLTensors
- * @param {{operator: string, label: string, wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, model: object, kept?: string[]}} options `kept` are outputs that stay on the device, where a plan
- *   walks
+ * @param {{handle: number, label: string, inputs: {name: string}[]}} model its state
+ * @param {{wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, kept?: string[]}} wish `kept` are outputs that stay on the
+ *   device, where a plan walks
  * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
  */
-function runPlan(plan, arrays, options) {
+function runPlan(plan, arrays, model, wish) {
   const { context } = plan.graphState;
-  if (context.lost) throw invalidState(options.operator, options.label, 'the MLContext was destroyed or lost');
-  if (plan.walks) return runProgram(plan, arrays, options);
-  return context.device === 'gpu' ? runOnTensors(plan, arrays, options) : runInMemory(plan, arrays, options);
+  if (context.lost) throw invalidState('run', model.label, 'the MLContext was destroyed or lost');
+  if (plan.walks) return runProgram(plan, arrays, model, wish);
+  return context.device === 'gpu' ? runOnTensors(plan, arrays, model, wish) : runInMemory(plan, arrays, model, wish);
 }
 
 /** On the CPU the graph works on copies of the inputs and writes into the results' own memory. */
-function runInMemory(plan, arrays, { operator, label, wanted, watch = 0 }) {
-  const { graphState: graph, outputs, prefetch } = plan;
+function runInMemory(plan, arrays, { label }, { wanted, watch = 0 }) {
+  const { graphState: graph, inputNames, outputs, prefetch } = plan;
   const { context } = graph;
   // There is nothing to compute where all is known.
   if (graph.outputs.size === 0) return Promise.resolve(results(outputs, wanted));
-  const inputs = new Array(graph.inputs.size);
-  for (const [name, { position }] of graph.inputs) inputs[position] = arrays[name];
+  const inputs = new Array(inputNames.length);
+  for (let i = 0; i < inputs.length; i++) inputs[i] = arrays[inputNames[i]];
   const buffers = prefetch.take(graph, label);
   // What is not wanted is not computed.
   const targets = wanted === undefined ? buffers : buffers.slice();
   if (wanted !== undefined) for (const [name, { position }] of graph.outputs) if (!wanted.has(name)) targets[position] = undefined;
-  const arrive = () => results(outputs, wanted, ({ name }) => buffers[graph.outputs.get(name).position]);
-  const entry = { operator, label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
+  const arrive = () => results(outputs, wanted, buffers);
+  const entry = { operator: 'run', label, context, object: graph, lends: true, soon: true, memory: buffers, arrive };
   const run = begin(entry, (request) => native.run(request, context.handle, graph.handle, inputs, targets, label, watch));
   prefetch.prepare(graph);
   return run;
 }
 
 /** A model that is cut, or takes or gives sequences, runs natively, from part to part. */
-function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wanted, seed = -1, maxBytes = Infinity, watch = 0, model, kept = [] }) {
+function runProgram({ graphState: graph, shapes }, arrays, model, { wanted, seed = -1, maxBytes = Infinity, watch = 0, kept = [] }) {
+  const { label } = model;
   const tensors = [];
   const values = model.inputs.map(({ name }) => {
     const value = arrays[name];
@@ -60,7 +63,7 @@ function runProgram({ graphState: graph, shapes }, arrays, { operator, label, wa
     // fromEntries defines, so that '__proto__' is a name like others.
     return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value, graph.context)]));
   };
-  const entry = { operator, label, context: graph.context, object: graph, arrive };
+  const entry = { operator: 'run', label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
     graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, values, kept, label, seed, most, watch);
@@ -78,7 +81,7 @@ function contentOf(value, context) {
 }
 
 /** Elsewhere on tensors, which later runs use again. */
-async function runOnTensors(plan, arrays, { label, wanted }) {
+async function runOnTensors(plan, arrays, { label }, { wanted }) {
   if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
   const tensors = plan.idle.take(plan);
   // Without a set of tensors at hand the caller may change the arrays while one is made.
@@ -121,8 +124,9 @@ async function dispatch(plan, tensors, arrays, label, wanted) {
     context.dispatch(graph, tensors.inputs, tensors.outputs, { label });
     const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
     const buffers = await Promise.all(names.map((name) => context.readTensor(tensors.outputs[name])));
-    const byName = new Map(names.map((name, i) => [name, buffers[i]]));
-    return results(outputs, wanted, ({ name }) => byName.get(name));
+    const found = new Array(plan.graphState.outputs.size);
+    names.forEach((name, i) => (found[plan.graphState.outputs.get(name).position] = buffers[i]));
+    return results(outputs, wanted, found);
   } finally {
     if (plan.retired) release(tensors);
     else plan.idle.put(plan, tensors);
@@ -133,17 +137,16 @@ function release({ inputs, outputs }) {
   for (const tensor of [...Object.values(inputs), ...Object.values(outputs)]) tensor.destroy();
 }
 
-/** The tensors by their names. */
-function results(outputs, wanted, bufferOf) {
-  const found = [];
-  for (const output of outputs) {
-    const { name, dataType, shape, known } = output;
+/** The tensors by their names, of buffers by their positions. */
+function results(outputs, wanted, buffers = []) {
+  const found = {};
+  for (let i = 0; i < outputs.length; i++) {
+    const { name, dataType, shape, position, known } = outputs[i];
     if (wanted !== undefined && !wanted.has(name)) continue;
-    const buffer = known === undefined ? bufferOf(output) : known.slice();
-    found.push([name, resultTensor(dataType, arrayOver(dataType, buffer), [...shape])]);
+    const buffer = known === undefined ? buffers[position] : known.slice();
+    put(found, name, resultTensor(dataType, arrayOver(dataType, buffer), shape.slice()));
   }
-  // fromEntries defines, so that '__proto__' is a name like others.
-  return Object.fromEntries(found);
+  return found;
 }
 
 module.exports = { release, runPlan };

@@ -13,8 +13,11 @@ const native = require('../native.js');
  * @param {(steps: [string, string, number, number][]) => void} [tell] is told the steps of the run
  * @returns {Promise<T>}
  */
-async function watched(watching, work, tell = undefined) {
-  if (watching === undefined && tell === undefined) return work(0);
+function watched(watching, work, tell = undefined) {
+  return watching === undefined && tell === undefined ? work(0) : under(watching, work, tell);
+}
+
+async function under(watching, work, tell) {
   const watch = native.createWatch(tell !== undefined);
   const result = work(watch);
   const end = () => {

@@ -31,6 +31,7 @@ const uses = new WeakMap();
  * @returns {() => void} for the end of the run
  */
 function hold(mlTensors) {
+  if (mlTensors.length === 0) return nothingHeld;
   for (const mlTensor of mlTensors) {
     const use = uses.get(mlTensor) ?? { runs: 0, goes: false };
     use.runs++;
@@ -45,6 +46,8 @@ function hold(mlTensors) {
     }
   };
 }
+
+function nothingHeld() {}
 
 function destroy(mlTensor) {
   const use = uses.get(mlTensor);

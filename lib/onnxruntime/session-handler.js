@@ -5,6 +5,7 @@
 const { elementCount } = require('../onnx/arrays.js');
 const { released, runArrays, runTensors } = require('../onnx/model.js');
 const { Kept, keptOf } = require('../onnx/kept.js');
+const { put } = require('../onnx/named.js');
 const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -23,6 +24,20 @@ function requireMemory(tensor) {
   const member = { 'ml-tensor': 'mlTensor', 'gpu-buffer': 'gpuBuffer' }[tensor.location];
   if (member !== undefined) void tensor[member];
 }
+
+/**
+ * What a run is given.
+ * @typedef {object} Given
+ * @property {import('./values.js').Value[]} values of the inputs, in their order
+ * @property {string[]} names of the outputs that are wanted
+ * @property {Map<string, {tensor: object, value: import('./values.js').Value}>} targets the caller's tensors for outputs
+ */
+
+/** Most runs have neither tensors for their outputs nor outputs that stay on the device. */
+const NO_TARGETS = new Map();
+const NO_NAMES = new Set();
+
+const dimsOf = ({ dims }) => dims;
 
 class SessionHandler {
   #model;
@@ -84,59 +99,92 @@ class SessionHandler {
    */
   async run(feeds, fetches, options) {
     this.#requireSession();
-    const read = (tensor) => located(readValue(tensor), this.#provider.state);
-    for (const tensor of Object.values(fetches)) if (tensor !== null) requireMemory(tensor);
-    const values = this.#inputs.map(({ name }) => read(feeds[name]));
-    const names = this.outputNames.filter((name) => name in fetches);
-    const targets = new Map();
-    for (const name of names) if (fetches[name] !== null) targets.set(name, { tensor: fetches[name], value: read(fetches[name]) });
+    const given = this.#read(feeds, fetches);
     const { watching, requireWanted } = runOptions(options);
-    this.#inputs.forEach((input, i) => checkValue('input', input, values[i]));
+    const { values, targets } = given;
+    for (let i = 0; i < values.length; i++) checkValue('input', this.#inputs[i], values[i]);
     for (const [name, { value }] of targets) checkValue('output', this.#outputs.get(name), value);
-    const profile = this.#profile;
-    const began = profile?.now();
-    const tell = profile && ((steps) => profile.steps(steps, began));
-    const used = [...values, ...[...targets.values()].map(({ value }) => value)];
-    const letGo = hold(used.flatMap(({ mlTensor }) => mlTensor ?? []));
+    const began = this.#profile?.now();
+    const letGo = hold(onDevices(given));
     this.#runs++;
     let results;
     try {
-      results = await watched(watching, (watch) => this.#compute(values, names, targets, watch), tell);
+      results = await this.#watched(watching, given, began);
     } finally {
       this.#runs--;
       letGo();
     }
-    profile?.session('model_run', began);
+    this.#profile?.session('model_run', began);
     requireWanted();
     return results;
   }
 
-  async #compute(values, names, targets, watch) {
+  /** @returns {Given} */
+  #read(feeds, fetches) {
+    for (const tensor of Object.values(fetches)) if (tensor !== null) requireMemory(tensor);
+    const { state } = this.#provider;
+    const values = new Array(this.#inputs.length);
+    for (let i = 0; i < values.length; i++) values[i] = located(readValue(feeds[this.#inputs[i].name]), state);
+    const names = [];
+    let targets = NO_TARGETS;
+    for (const name of this.outputNames) {
+      if (!(name in fetches)) continue;
+      names.push(name);
+      const tensor = fetches[name];
+      if (tensor === null) continue;
+      if (targets === NO_TARGETS) targets = new Map();
+      targets.set(name, { tensor, value: located(readValue(tensor), state) });
+    }
+    return { values, names, targets };
+  }
+
+  #watched(watching, given, began) {
+    const profile = this.#profile;
+    if (profile === undefined && watching === undefined) return this.#compute(given, 0);
+    return watched(watching, (watch) => this.#compute(given, watch), profile && ((steps) => profile.steps(steps, began)));
+  }
+
+  /**
+   * @param {Given} given
+   * @param {number} watch
+   */
+  async #compute({ values, names, targets }, watch) {
     const model = this.#model;
     const bound = this.#bind(values);
     // What is in memory is copied before this returns.
     const inputs = bound instanceof Promise ? await bound : bound;
-    const shapes = values.map(({ dims }) => dims);
-    const wanted = new Set(names);
-    const onDevice = new Map([...targets].flatMap(([name, { value: { mlTensor } }]) => (mlTensor === undefined ? [] : [[name, mlTensor]])));
-    const kept = new Set(names.filter((name) => this.#locations.has(name) && !targets.has(name)));
-    const isInMemory = kept.size === 0 && onDevice.size === 0 && Object.values(inputs).every((value) => ArrayBuffer.isView(value) || value instanceof Kept);
+    const kept = this.#locations.size === 0 ? NO_NAMES : new Set(names.filter((name) => this.#locations.has(name) && !targets.has(name)));
     let results;
     try {
-      results = isInMemory
-        ? await runArrays(model, shapes, inputs, { wanted, watch })
-        : await runTensors(model, shapes, inputs, { wanted, kept, targets: onDevice, watch });
+      results = await this.#resultsOf(inputs, { values, names, targets }, kept, watch);
     } catch (error) {
       throw plain(error);
     }
+    if (kept.size > 0) await this.#download(kept, results);
+    const found = {};
+    for (const name of names) put(found, name, this.#output(name, results[name], targets.get(name), inputs[model.pastOf.get(name)]));
+    return found;
+  }
+
+  #resultsOf(inputs, { values, names, targets }, kept, watch) {
+    const model = this.#model;
+    const shapes = values.map(dimsOf);
+    const onDevice = targets === NO_TARGETS ? NO_TARGETS : new Map([...targets].flatMap(([name, { value: { mlTensor } }]) => (mlTensor === undefined ? [] : [[name, mlTensor]])));
+    if (kept.size === 0 && onDevice.size === 0 && areInMemory(inputs)) {
+      const wanted = names.length === this.outputNames.length ? undefined : new Set(names);
+      return runArrays(model, shapes, inputs, { wanted }, watch);
+    }
+    return runTensors(model, shapes, inputs, { wanted: new Set(names), kept, targets: onDevice, watch });
+  }
+
+  /** Takes into memory what cannot stay on the device as it is. */
+  async #download(kept, results) {
     for (const name of kept) {
       const { dataType, shape, tensor } = results[name] ?? {};
       if (tensor === undefined || canBeKept(this.#locations.get(name), dataType)) continue;
       results[name] = { dataType, shape, data: await download({ type: dataType, dims: shape, mlTensor: tensor }) };
       tensor.destroy();
     }
-    // fromEntries defines, so that '__proto__' is a name like others.
-    return Object.fromEntries(names.map((name) => [name, this.#output(name, results[name], targets.get(name), inputs[model.pastOf.get(name)])]));
   }
 
   /** The values of the inputs as the model takes them. It waits only for tensors that have to be read elsewhere. */
@@ -144,20 +192,27 @@ class SessionHandler {
     // Without a prototype, since '__proto__' is a name like others.
     const inputs = Object.create(null);
     const elsewhere = [];
-    this.#inputs.forEach(({ name }, i) => {
+    for (let i = 0; i < values.length; i++) {
+      const { name } = this.#inputs[i];
       const { type, dims, data, kept, mlTensor } = values[i];
       const { into } = ELEMENTS[type];
       if (kept !== undefined) inputs[name] = kept;
-      else if (data !== undefined) inputs[name] = into === undefined ? data : into(data, dims.reduce((product, size) => product * size, 1));
+      else if (data !== undefined) inputs[name] = into === undefined ? data : into(data, elementCount(dims));
       else if (fits(values[i], this.#provider.state)) inputs[name] = mlTensor;
-      else elsewhere.push(download(values[i]).then((array) => (inputs[name] = array)));
-    });
-    if (elsewhere.length === 0) return inputs;
+      else elsewhere.push(i);
+    }
+    return elsewhere.length === 0 ? inputs : this.#fetch(inputs, values, elsewhere);
+  }
+
+  /** Fills in what has to be read elsewhere, of the inputs at these positions. */
+  async #fetch(inputs, values, positions) {
+    const elsewhere = positions.map(async (i) => (inputs[this.#inputs[i].name] = await download(values[i])));
     for (const name of Object.keys(inputs)) {
       if (ArrayBuffer.isView(inputs[name])) inputs[name] = inputs[name].slice();
       else if (inputs[name] instanceof Kept) inputs[name] = inputs[name].share();
     }
-    return Promise.all(elsewhere).then(() => inputs);
+    await Promise.all(elsewhere);
+    return inputs;
   }
 
   /**
@@ -182,9 +237,7 @@ class SessionHandler {
       return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
     }
     if (mlTensor !== undefined) return target.tensor;
-    const { from } = ELEMENTS[type];
-    const arrayOf = ({ data }) => (from === undefined ? data : from(data));
-    if (target === undefined) return new Tensor(type, arrayOf(result), shape);
+    if (target === undefined) return new Tensor(type, arrayOf(type, result), shape);
     const { tensor, value } = target;
     if (`${value.dims}` !== `${shape}`) {
       throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
@@ -196,7 +249,7 @@ class SessionHandler {
     }
     if (value.data.length !== elementCount(shape)) throw new Error('Preallocated output tensor buffer was detached during inference.');
     if (kept === undefined) {
-      value.data.set(arrayOf(result));
+      value.data.set(arrayOf(type, result));
     } else {
       kept.writeTo(value.data, past);
       kept.drop();
@@ -227,6 +280,29 @@ class SessionHandler {
   #requireSession() {
     if (this.#model === undefined) throw new Error('Session already disposed.');
   }
+}
+
+/** The elements of a result as tensors of a type have them. */
+function arrayOf(type, { data }) {
+  const { from } = ELEMENTS[type];
+  return from === undefined ? data : from(data);
+}
+
+/** @param {Record<string, any>} inputs */
+function areInMemory(inputs) {
+  for (const name in inputs) if (!ArrayBuffer.isView(inputs[name]) && !(inputs[name] instanceof Kept)) return false;
+  return true;
+}
+
+/**
+ * The MLTensors that a run uses.
+ * @param {Given} given
+ */
+function onDevices({ values, targets }) {
+  const found = [];
+  for (const { mlTensor } of values) if (mlTensor !== undefined) found.push(mlTensor);
+  for (const { value: { mlTensor } } of targets.values()) if (mlTensor !== undefined) found.push(mlTensor);
+  return found;
 }
 
 module.exports = { SessionHandler };

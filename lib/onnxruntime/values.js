@@ -6,7 +6,7 @@
 const { types } = require('node:util');
 const { toTensor } = require('../tensor.js');
 const { viewName } = require('../show.js');
-const { lengthFor } = require('../onnx/arrays.js');
+const { elementCount, lengthFor } = require('../onnx/arrays.js');
 const { keptOf } = require('../onnx/kept.js');
 const { isGPUBuffer } = require('../webgpu/device.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -23,6 +23,12 @@ const { isObject } = require('./session-options.js');
  * @property {GPUBuffer} [gpuBuffer] where it is one of WebGPU's
  */
 
+const LOCATIONS = ['cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'];
+/** Those of tensors whose elements may be kept on the native side. */
+const WITH_ELEMENTS = ['cpu', 'ml-tensor', 'gpu-buffer'];
+
+const ADVICE = 'Please fix either the inputs/outputs or the model.';
+
 /**
  * Reads a tensor.
  * @param {any} tensor
@@ -32,18 +38,15 @@ function readValue(tensor) {
   if (!isObject(tensor)) throw new TypeError('Tensor must be an object.');
   const { dims: given, location, type } = tensor;
   if (!Array.isArray(given)) throw new TypeError('Tensor.dims must be an array.');
-  const dims = given.map((size, axis) => {
-    if (typeof size !== 'number') throw new TypeError(`Tensor.dims[${axis}] is not a number.`);
-    if (!Number.isInteger(size) || size < 0 || size > 0xffffffff) throw new RangeError(`Tensor.dims[${axis}] is invalid: ${printed(size)}`);
-    return size;
-  });
+  const dims = new Array(given.length);
+  for (let axis = 0; axis < dims.length; axis++) dims[axis] = sizeOf(given[axis], axis);
   if (typeof location !== 'string') throw new TypeError('Tensor.location must be a string.');
-  if (!['cpu', 'cpu-pinned', 'texture', 'gpu-buffer', 'ml-tensor'].includes(location)) throw new RangeError('Tensor.location is not supported.');
+  if (!LOCATIONS.includes(location)) throw new RangeError('Tensor.location is not supported.');
   if (typeof type !== 'string') throw new TypeError('Tensor.type must be a string.');
   if (type === 'string') throw new TypeError('Tensor.type is not supported: string, since models with strings are not run by webnn-node');
   const element = Object.hasOwn(ELEMENTS, type) ? ELEMENTS[type] : undefined;
   if (element === undefined) throw new TypeError(`Tensor.type is not supported: ${type}`);
-  const kept = ['cpu', 'ml-tensor', 'gpu-buffer'].includes(location) ? keptOf(tensor, dims) : undefined;
+  const kept = WITH_ELEMENTS.includes(location) ? keptOf(tensor, dims) : undefined;
   if (kept !== undefined && kept.dataType === heldBy(type)) return { type, dims, kept };
   if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
   if (location === 'ml-tensor') return { type, dims, mlTensor: onDevice('mlTensor', tensor.mlTensor) };
@@ -54,13 +57,19 @@ function readValue(tensor) {
   throw new TypeError("Tensor.location must be 'gpu-buffer' for IO binding.");
 }
 
+function sizeOf(size, axis) {
+  if (typeof size !== 'number') throw new TypeError(`Tensor.dims[${axis}] is not a number.`);
+  if (!Number.isInteger(size) || size < 0 || size > 0xffffffff) throw new RangeError(`Tensor.dims[${axis}] is invalid: ${printed(size)}`);
+  return size;
+}
+
 function arrayOf(type, dims, { arrays }, data) {
   if (!types.isTypedArray(data)) throw new TypeError('Tensor.data must be a typed array for numeric tensor.');
   const found = viewName(data);
   if (!arrays.includes(found)) {
     throw new TypeError(`Tensor.data must be a typed array (${arrays.join(' or ')}) for ${type} tensors, but got typed array (${found}).`);
   }
-  const length = lengthFor(type, dims.reduce((product, size) => product * size, 1));
+  const length = lengthFor(type, elementCount(dims));
   if (data.length < length) {
     const { BYTES_PER_ELEMENT: bytes } = data;
     throw new Error(`not enough space: expected ${length * bytes}, got ${data.length * bytes}`);
@@ -92,14 +101,15 @@ function checkValue(kind, { name, type, shape }, value) {
   // A declared `[]` says nothing there: exporters write it for what they do not know.
   if (shape === undefined || shape.length === 0) return;
   const { dims } = value;
-  const advice = 'Please fix either the inputs/outputs or the model.';
   if (dims.length !== shape.length) {
-    throw new Error(`Invalid rank for ${kind}: ${name} Got: ${dims.length} Expected: ${shape.length} ${advice}`);
+    throw new Error(`Invalid rank for ${kind}: ${name} Got: ${dims.length} Expected: ${shape.length} ${ADVICE}`);
   }
-  const wrong = shape.flatMap((size, axis) =>
-    typeof size === 'number' && size !== dims[axis] ? [` index: ${axis} Got: ${dims[axis]} Expected: ${size}\n`] : [],
-  );
-  if (wrong.length > 0) throw new Error(`Got invalid dimensions for ${kind}: ${name} for the following indices\n${wrong.join('')} ${advice}`);
+  let wrong = '';
+  for (let axis = 0; axis < shape.length; axis++) {
+    const size = shape[axis];
+    if (typeof size === 'number' && size !== dims[axis]) wrong += ` index: ${axis} Got: ${dims[axis]} Expected: ${size}\n`;
+  }
+  if (wrong !== '') throw new Error(`Got invalid dimensions for ${kind}: ${name} for the following indices\n${wrong} ${ADVICE}`);
 }
 
 module.exports = { checkValue, readValue };
