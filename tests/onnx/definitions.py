@@ -127,7 +127,7 @@ x = floats(2, 3, 4)
 places = np.array([[3, 0, 3]], np.int64)
 case("ArrayFeatureExtractor", ML + "ArrayFeatureExtractor", {"x": x}, x[..., [3, 0, 3]], {"places": places})
 case("ArrayFeatureExtractor of a vector", ML + "ArrayFeatureExtractor", {"x": whole[0], "places": places[:, 1:2]}, whole[:1, :1])
-refuse("ArrayFeatureExtractor, beyond", "the place 4 of 4 features", ML + "ArrayFeatureExtractor", {"x": x},
+refuse("ArrayFeatureExtractor, beyond", "found the index 4 at [0], allowed 0 to 3", ML + "ArrayFeatureExtractor", {"x": x},
        {"places": np.array([4], np.int64)})
 
 x = np.array([[3, -5], [10**12, 7]], np.int64)

@@ -47,7 +47,7 @@ async function run(device, pipelines, { name, shaders, steps, constants, arenaLe
   const description = {
     // Numbers begin at a multiple of their size.
     dispatches: Uint8Array.from(dispatches).buffer,
-    steps, stepLabels: steps.map(() => ''), shaders, constants, arenaLength, outputLengths,
+    steps, stepLabels: steps.map(() => ''), shaders, constants, arenaLength, outputLengths, checks: [],
     sizes: Uint8Array.from(sizes).buffer,
   };
   const source = {

@@ -5,7 +5,8 @@
 //! FPCR's FZ. Conversions from and to float16 are not concerned: no float16 number is subnormal as a float32 one.
 //!
 //! A sum of products `Σ aᵢ bᵢ` of n terms is off by less than `2⁻¹²⁶ (Σ|aᵢ| + Σ|bᵢ| + 2n)` then: an `aᵢ` that counts as zero takes less
-//! than `2⁻¹²⁶ |bᵢ|` with it, and each product and each partial sum that becomes zero less than 2⁻¹²⁶.
+//! than `2⁻¹²⁶ |bᵢ|` with it, and each product and each partial sum that becomes zero less than 2⁻¹²⁶. Where `bᵢ` is infinite the product is
+//! NaN, as that of zero.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

@@ -91,6 +91,18 @@ fn products_flush_subnormal_numbers() {
 }
 
 #[test]
+fn a_subnormal_number_times_an_infinite_one_is_none() {
+    let op = Op::from(Matmul { a: OperandId(0), b: OperandId(1) });
+    for (constant, rows) in [(false, 1), (true, 1), (false, 40), (true, 40)] {
+        let inputs = [(vec![rows, 20], false), (vec![20, 33], constant)];
+        let mut data = [numbers(rows * 20, 1), numbers(20 * 33, 2)];
+        data[0][7] = f32::INFINITY;
+        data[1][7 * 33..8 * 33].fill(1e-40);
+        found(&op, &inputs, &data, &[rows, 33], |name, found| assert!(found[..33].iter().all(|x| x.is_nan()), "{name}"));
+    }
+}
+
+#[test]
 fn convolutions_flush_subnormal_numbers() {
     // Winograd's, pointwise ones, first layers, few outputs, depthwise ones, small groups.
     for (channels, outputs, groups, window) in
