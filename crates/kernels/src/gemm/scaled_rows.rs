@@ -50,13 +50,14 @@ impl OnVectors for Rows<'_> {
     }
 }
 
-/// The same where products underflow: one with a weight that is not 0 is not, or else it would make NaN of an infinite pixel.
+/// The same where products underflow: one with a weight that is not 0 is not, or else it would make NaN of an infinite pixel. It is the
+/// least normal number, since what multiplies by it takes smaller ones for zeros.
 #[cold]
 #[inline(never)]
 fn scale_by_little(weights: &[f32], factor: f32, scaled: &mut [f32]) {
     for (scaled, &weight) in scaled.iter_mut().zip(weights) {
         let product = weight * factor;
         let underflows = product == 0.0 && weight != 0.0;
-        *scaled = if underflows { f32::from_bits(1).copysign(weight) } else { product };
+        *scaled = if underflows { f32::MIN_POSITIVE.copysign(weight) } else { product };
     }
 }
