@@ -7,6 +7,7 @@ const { typeError } = require('../errors.js');
 const { quote, show } = require('../show.js');
 const { elementCount, requireArray, requireType } = require('./arrays.js');
 const { keptOf } = require('./kept.js');
+const { Named } = require('./named.js');
 const { isShape } = require('./tensor.js');
 
 /**
@@ -63,8 +64,7 @@ function checkNames(operator, label, signatures, given) {
  */
 function readInputs(operator, label, signatures, given, defaults, keeps = false, isTensor = () => false) {
   checkNames(operator, label, signatures, given);
-  // Without a prototype, since '__proto__' is a name like others.
-  const arrays = Object.create(null);
+  const arrays = new Named();
   const shapes = new Array(signatures.length);
   /** What names stand for, and the input that says so. */
   const sizes = new Map();

@@ -5,7 +5,7 @@
 const { elementCount } = require('../onnx/arrays.js');
 const { released, runArrays, runTensors } = require('../onnx/model.js');
 const { Kept, keptOf } = require('../onnx/kept.js');
-const { put } = require('../onnx/named.js');
+const { Named, put } = require('../onnx/named.js');
 const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -189,8 +189,7 @@ class SessionHandler {
 
   /** The values of the inputs as the model takes them. It waits only for tensors that have to be read elsewhere. */
   #bind(values) {
-    // Without a prototype, since '__proto__' is a name like others.
-    const inputs = Object.create(null);
+    const inputs = new Named();
     const elsewhere = [];
     for (let i = 0; i < values.length; i++) {
       const { name } = this.#inputs[i];
