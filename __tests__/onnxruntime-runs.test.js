@@ -10,6 +10,7 @@ const path = require('node:path');
 const { Worker } = require('node:worker_threads');
 const { ml } = require('..');
 const { toContext } = require('../lib/context.js');
+const { loadOnnx } = require('../lib/onnx.js');
 const { InferenceSession, Tensor } = require('../lib/onnxruntime.js');
 const { identity, single, sums, tensor, value, writeModel } = require('./onnxruntime/models.js');
 const { MODELS } = require('./onnxruntime/scalars.js');
@@ -43,6 +44,32 @@ describe('models', () => {
       const { y } = await session.run({ x: floats(dims.length === 0 ? [-4] : [1, -2, 3, -4], dims) });
       expect([y.dims, [...y.data]]).toEqual([dims, dims.length === 0 ? [4] : [1, 2, 3, 4]]);
     }
+  });
+
+  test('inputs and outputs have names that all objects have', async () => {
+    const written = (from, to) => writeModel({ opset: 17, inputs: from.map((name) => value(name, 'float', 'n')), outputs: to.map((name) => value(name, 'float', 'n')), nodes: from.map((name, i) => ({ op: 'Neg', inputs: [name], outputs: [to[i]] })) });
+    const session = await InferenceSession.create(written(['constructor', 'hasOwnProperty'], ['toString', 'valueOf']));
+    const results = await session.run({ constructor: floats([1], [1]), hasOwnProperty: floats([2, 3], [2]) });
+    expect(Object.entries(results).map(([name, { data }]) => [name, ...data])).toEqual([['toString', -1], ['valueOf', -2, -3]]);
+    // onnxruntime-common cannot feed or fetch '__proto__'.
+    const context = await ml.createContext({ accelerated: false });
+    for (const [inputs, outputs] of [[['__proto__', 'constructor'], ['valueOf', 'y']], [['constructor', 'x'], ['__proto__', 'toString']]]) {
+      const model = await loadOnnx(context, written(inputs, outputs));
+      // Each length has a plan of its own.
+      for (const length of [1, 2, 2, 1, 1]) {
+        const given = inputs.map((name, i) => [name, { data: new Float32Array(length).fill(i + 1), shape: [length] }]);
+        const found = await model.run(Object.fromEntries(given));
+        expect(Object.entries(found).map(([name, { shape, data }]) => [name, shape, data[length - 1]])).toEqual([[outputs[0], [length], -1], [outputs[1], [length], -2]]);
+        expect(Object.getPrototypeOf(found)).toBe(Object.prototype);
+      }
+    }
+  });
+
+  test('dimensions with a hole are refused', async () => {
+    const session = await InferenceSession.create(sums);
+    const holed = floats([1], [1]);
+    holed.dims = [1, , 3]; // eslint-disable-line no-sparse-arrays
+    await expect(session.run({ a: holed, b: holed })).rejects.toThrow('Tensor.dims[1] is not a number.');
   });
 
   test('an input that has a value in the file is none', async () => {
