@@ -41,7 +41,7 @@ async function main() {
   const builder = new MLGraphBuilder(context);
   const x = builder.input('x', { dataType: 'uint8', shape: [32] });
   // What is computed alike is computed once, so each is made of something else.
-  const parts = Array.from({ length: 32 }, (_, i) => builder.tile(builder.slice(x, [i], [1]), [GIB / 2]));
+  const parts = Array.from({ length: 32 }, (_, i) => builder.tile(builder.slice(x, [i], [1]), [GIB / 2 - 1]));
   const y = parts.map((part) => builder.reduceMax(builder.cast(part, 'float32'))).reduce((sum, part) => builder.add(sum, part));
   const graph = await builder.build({ y });
   const input = await context.createTensor({ dataType: 'uint8', shape: [32] });
