@@ -25,7 +25,7 @@ const MOST_KNOWN = 1 << 16;
  * @returns {import('../native').Cause | undefined}
  */
 function outside({ dataType, sizes, fromEnd, shape, label }, bytes) {
-  const [View] = bufferFor(dataType, shape).views;
+  const View = globalThis[bufferFor(dataType, shape).views[0]];
   // A copy is aligned.
   const indices = /** @type {ArrayLike<number | bigint>} */ (new View(bytes.slice().buffer));
   const isWithin = (i) => {
