@@ -565,7 +565,7 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     // Nor is anything done here where there is no time left.
     let spent = || {
         while here::room() != here::Room::For(Duration::ZERO) {
-            here::timed(|| std::thread::yield_now());
+            here::timed(std::thread::yield_now);
         }
     };
     spent();

@@ -199,7 +199,8 @@ impl Roles {
             is_shared &= rows == 1;
         }
         if is_shared {
-            return Ok(vec![Arc::new(all); prompts]);
+            let all = Arc::new(all);
+            return Ok(vec![all; prompts]);
         }
         let of_prompt = |prompt: usize| {
             let own = |extra: &Extra| {

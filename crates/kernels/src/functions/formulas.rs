@@ -302,7 +302,7 @@ pub fn exp<V: Vector>(x: V) -> V {
     let (power, least) = (power(rest, 1.0), V::splat(LEAST_POWER));
     // Bounded, since a compiler may do before a branch what is behind it.
     let normal = power.times_two_to_the(n.max(least));
-    if n.is_any_below(least) { n.if_below(least, subnormal(power, n), normal) } else { normal }
+    if n.any_below(least) { n.if_below(least, subnormal(power, n), normal) } else { normal }
 }
 
 /// The least power of two that gives a normal number, whatever the factor, and the one of the least number there is.
@@ -653,7 +653,7 @@ pub fn sigmoid<V: Vector>(x: V) -> V {
     // From here on the result is the power of x, and may be subnormal, which no division is to give.
     let most = V::splat(-LEAST_POWER);
     let value = V::splat(1.0).div(power(rest, 1.0).raised(n.min(most)).add(V::splat(1.0)));
-    if most.is_any_below(n) { most.if_below(n, subnormal(power(rest.negated(), 1.0), n.negated()), value) } else { value }
+    if most.any_below(n) { most.if_below(n, subnormal(power(rest.negated(), 1.0), n.negated()), value) } else { value }
 }
 
 /// `0.5 x (1 + erf(x / √2))`: x times what is left of 1 where x is negative, which the sum would lose.

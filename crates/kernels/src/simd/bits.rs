@@ -34,7 +34,7 @@ pub trait Bits: Sized {
     fn raised(self, n: Self) -> Self;
 
     /// Whether a number of any lane is below the one of `limits` there.
-    fn is_any_below(self, limits: Self) -> bool;
+    fn any_below(self, limits: Self) -> bool;
 
     /// The numbers whose bits are the nearest integers to these numbers, the even ones of two, from 0 to 2²³: as many times 2⁻¹⁴⁹.
     fn least_numbers(self) -> Self;
@@ -141,7 +141,7 @@ impl Bits for Array {
     }
 
     #[inline(always)]
-    fn is_any_below(self, limits: Self) -> bool {
+    fn any_below(self, limits: Self) -> bool {
         self.0.iter().zip(limits.0).any(|(&x, limit)| x < limit)
     }
 
@@ -264,7 +264,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn is_any_below(self, limits: Self) -> bool {
+        fn any_below(self, limits: Self) -> bool {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, limits.0)) != 0 }
         }
@@ -393,7 +393,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn is_any_below(self, limits: Self) -> bool {
+        fn any_below(self, limits: Self) -> bool {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`).
             unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, limits.0) != 0 }
         }

@@ -220,7 +220,7 @@ impl Bits for Neon {
     }
 
     #[inline(always)]
-    fn is_any_below(self, limits: Self) -> bool {
+    fn any_below(self, limits: Self) -> bool {
         neon!(vmaxvq_u32(vcltq_f32(self.0, limits.0)) != 0)
     }
 

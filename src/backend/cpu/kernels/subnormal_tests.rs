@@ -137,7 +137,7 @@ fn functions_and_sums_are_exact() {
         }
     });
     let sum = Op::from(Reduce { kind: ReduceKind::Sum, input: a, axes: None, keep_dimensions: false });
-    let exact = expected(&sum, &inputs[..1], &[small.clone()], &[]);
+    let exact = expected(&sum, &inputs[..1], std::slice::from_ref(&small), &[]);
     assert_ne!(exact, [0.0]);
     found(&sum, &inputs[..1], &[small], &[], |name, found| {
         assert!((found[0] - exact[0]).abs() <= 200.0 * f32::from_bits(1), "{name}: {:e}, not {:e}", found[0], exact[0]);

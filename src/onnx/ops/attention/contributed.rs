@@ -104,10 +104,8 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let is_causal = node.flag("unidirectional", false)?;
     if let Some(shared) = shared {
         bias = shared.hide(bias, (keys, is_causal.then_some(queries)), of, emit)?;
-    } else if is_causal {
-        if let Some(causal) = causal_but_last(of, queries, [keys - new, new], emit)? {
-            bias = add_bias(bias, causal, emit)?;
-        }
+    } else if is_causal && let Some(causal) = causal_but_last(of, queries, [keys - new, new], emit)? {
+        bias = add_bias(bias, causal, emit)?;
     }
     let scale = default_scale(node, query, emit)?;
     let attention = Attention { query, key, value, scale, bias, softcap: 0.0 };
