@@ -28,6 +28,7 @@ pub enum Work<B: Backend> {
         tensor: TensorRef<B::Tensor>,
         into: HostBuffer,
         done: Done<()>,
+        of: Reader,
     },
     Dispatch {
         graph: Arc<GraphEntry<B>>,
@@ -86,11 +87,15 @@ pub enum End<B: Backend> {
     /// The caller hears of the result.
     Read {
         done: Done<()>,
+        of: Reader,
     },
     Copied {
         done: Done<()>,
     },
 }
+
+/// Who reads: the method and the label of a run that gives its outputs, or nobody but the caller of `readTensor()`.
+pub type Reader = Option<Arc<(&'static str, String)>>;
 
 /// The end of a `compute()`.
 pub struct Computed<B: Backend> {

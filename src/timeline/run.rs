@@ -222,7 +222,7 @@ impl<B: Backend> Loop<B> {
                 let mut wait = Wait::new(&self.jobs);
                 wait.for_reading(&tensor);
                 let wait = wait.jobs;
-                self.add(Work::Read { tensor, into, done }, &wait);
+                self.add(Work::Read { tensor, into, done, of: None }, &wait);
             }
             Task::Share { tensor, to, done } => {
                 let shared = self.tensors.get(&tensor).map(|Named { tensor, descriptor, charge }| Named {
@@ -483,14 +483,14 @@ impl<B: Backend> Loop<B> {
                 self.jobs.set_end(id, End::Wrote { outputs: smallvec![tensor], what: "writeTensor", label, graph: None });
                 self.backend.write(&storage, bytes, self.reporter(id));
             }
-            Work::Read { tensor, into, done } => {
+            Work::Read { tensor, into, done, of } => {
                 if let Some(error) = &tensor.state().error {
                     let message = format!("readTensor: the tensor is errored: {}", error.message());
                     done.report(Err(Error::new(Kind::Operation, message).caused_by(error.clone())));
                     self.reports.push(Report::Finished((id, Ok(()))));
                     return;
                 }
-                self.jobs.set_end(id, End::Read { done });
+                self.jobs.set_end(id, End::Read { done, of });
                 self.backend.read(&tensor.storage, into, self.reporter(id));
             }
             Work::Copy { copies, done } => {
@@ -587,15 +587,14 @@ impl<B: Backend> Loop<B> {
                 // Jobs of their own, so that the end of the timeline waits for them too.
                 Ok(()) => {
                     let mut duties = done.split(copies.len());
+                    let of = Some(Arc::new((method, label)));
                     for (tensor, into) in copies {
                         let done = duties.pop().expect("one for each copy");
-                        self.add(Work::Read { tensor, into, done }, &[]);
+                        self.add(Work::Read { tensor, into, done, of: of.clone() }, &[]);
                     }
                 }
             },
-            Some(End::Read { done }) => {
-                done.report(result.map_err(|error| Error::new(Kind::Unknown, format!("readTensor: {}", error.message()))));
-            }
+            Some(End::Read { done, of }) => done.report(result.map_err(|error| unread(error, of.as_deref()))),
             Some(End::Copied { done }) => done.report(result.map_err(|error| error.of("run", ""))),
             None => {}
         }
@@ -631,6 +630,18 @@ impl<'a, B: Backend> Wait<'a, B> {
             }
         };
         tensor.state().written_by(self.all.next(), |job| self.all.is_unfinished(job), &mut wait);
+    }
+}
+
+/// The failure of a read, of which a run may be the reason.
+fn unread(error: Error, of: Option<&(&'static str, String)>) -> Error {
+    match (error.kind(), of) {
+        (Kind::Operation, Some((method, label))) => error.of(method, label),
+        (Kind::Operation, None) => {
+            let message = format!("readTensor: the tensor is errored: {}", error.message());
+            Error::new(Kind::Operation, message).caused_by(error)
+        }
+        _ => Error::new(Kind::Unknown, format!("readTensor: {}", error.message())),
     }
 }
 

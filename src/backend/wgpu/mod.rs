@@ -86,7 +86,7 @@ pub use runtime::storage::Storage;
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings, CopyRange, Turn};
 use crate::compiler::{ALIGNMENT, Evaluate, Fusing, Plan};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
@@ -94,6 +94,7 @@ use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
 use crate::timeline::Done;
 use runtime::device::Device;
+use runtime::findings::Doubts;
 use runtime::jobs::{Asked, Job};
 use runtime::loss::Listener;
 use std::sync::{Arc, OnceLock};
@@ -196,14 +197,19 @@ impl Backend for Gpu {
     fn part(&self, of: &Arc<Storage>, first: usize, descriptor: &Descriptor) -> Option<Storage> {
         let offset = of.offset + first;
         assert!(first.is_multiple_of(ALIGNMENT) && (offset + descriptor.byte_length()) as u64 <= of.buffer.size());
-        // What is written to the part is another content of the whole.
-        of.forget();
-        Some(Storage::new(of.buffer.clone(), offset))
+        Some(of.part(offset))
     }
 
     fn copy(&self, copies: Vec<CopyRange<Storage>>, done: Done<()>) {
         let device = self.0.device.clone();
-        copies.iter().for_each(|copy| copy.to.forget());
+        for CopyRange { from, to, .. } in &copies {
+            let doubts = from.doubts();
+            if let Err(error) = doubts.check() {
+                return done.report(Err(error));
+            }
+            to.forget();
+            to.add_doubts(&doubts);
+        }
         let commands = Box::new(move || Ok(device.copies(&copies)));
         self.order(Job::Execute { commands, done });
     }
@@ -226,18 +232,39 @@ impl Backend for Gpu {
     }
 
     fn read(&self, from: &Arc<Storage>, into: HostBuffer, done: Done<()>) {
-        self.order(Job::Read { from: from.clone(), into, done });
+        let doubts = from.doubts();
+        match doubts.check() {
+            Ok(()) => self.order(Job::Read { from: from.clone(), doubts, into, done }),
+            Err(error) => done.report(Err(error)),
+        }
     }
 
     fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
-        if let Err(error) = graph.check(&bindings.inputs) {
-            return done.report(Err(error));
+        let mut doubts = Doubts::default();
+        bindings.inputs.iter().for_each(|input| doubts.add_all(&input.doubts()));
+        let look = match doubts.check() {
+            Ok(()) => graph.check(&bindings.inputs),
+            Err(cause) => {
+                let message = format!("an input is errored: {}", cause.message());
+                Err(Error::new(Kind::Operation, message).caused_by(cause))
+            }
+        };
+        let look = match look {
+            Ok(look) => look,
+            Err(error) => return done.report(Err(error)),
+        };
+        look.findings.iter().for_each(|findings| doubts.add(findings));
+        for output in bindings.outputs.iter().flatten() {
+            output.forget();
+            output.replace_doubts(doubts.clone());
         }
-        bindings.outputs.iter().flatten().for_each(|output| output.forget());
         let graph = graph.clone();
         // What was submitted is not stopped.
-        let commands = Box::new(move || turn.watch.check().and_then(|()| graph.record(&bindings)));
+        let commands = Box::new(move || turn.watch.check().and_then(|()| graph.record(&bindings, &look)));
         self.order(Job::Execute { commands, done });
+        if let Some(doubts) = doubts.overdue() {
+            self.order(Job::Learn { doubts });
+        }
     }
 
     fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {

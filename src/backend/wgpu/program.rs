@@ -1,8 +1,9 @@
 //! What a graph becomes on a GPU, as data: shaders, what is run of them in which order on which memory, and constants. It is made by
 //! [`lower`](super::lower::lower) and says nothing about what runs it.
 
-use crate::compiler::{Check, Place, Plan, Value, ValueId};
-use crate::error::Result;
+use crate::compiler::{ALIGNMENT, Check, Place, Plan, Value, ValueId};
+use crate::error::{Error, Result};
+use crate::graph::ops::check::Outside;
 use crate::graph::{ConstantBytes, DataType};
 use crate::host_memory::Placements;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct Program {
     pub placements: Placements,
     /// What inputs must be for a run, where whoever runs it knows what they are.
     pub checks: Vec<InputCheck>,
+    /// What dispatches look for in indices, and leave in [`Slot::Findings`].
+    pub findings: Vec<Finding>,
     /// The operators that dispatches belong to, for messages.
     pub steps: Vec<StepName>,
 }
@@ -53,6 +56,7 @@ impl Program {
                     Slot::Constant(position) => (2, position),
                     Slot::Arena => (3, 0),
                     Slot::Sizes => (4, 0),
+                    Slot::Findings => (5, 0),
                 };
                 [kind, position, offset, length].into_iter().for_each(&mut add);
             }
@@ -90,6 +94,47 @@ impl InputCheck {
     }
 }
 
+/// The first index that is outside of sizes, as dispatches find it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub data_type: DataType,
+    pub check: Check,
+}
+
+impl Finding {
+    /// Words that a finding takes: 0 where nothing was found, else all ones minus the position; and the index, the low word first.
+    pub const WORDS: usize = 3;
+
+    /// Where the finding of that number is.
+    pub fn memory(number: usize) -> Memory {
+        Memory { slot: Slot::Findings, offset: number * ALIGNMENT, length: Self::WORDS * 4 }
+    }
+
+    /// Bytes of so many.
+    pub fn all(count: usize) -> usize {
+        count * ALIGNMENT
+    }
+
+    /// The error of a run that has left these bytes.
+    pub fn error(&self, bytes: &[u8]) -> Option<Error> {
+        let [found, low, high] = [0, 4, 8].map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+        if found == 0 {
+            return None;
+        }
+        let position = (u32::MAX - found) as usize;
+        let wide = u64::from(high) << 32 | u64::from(low);
+        let index = match (self.data_type.bits() == 64, self.data_type.is_signed()) {
+            (true, true) => i128::from(wide as i64),
+            (true, false) => i128::from(wide),
+            (false, true) => i128::from(low as i32),
+            (false, false) => i128::from(low),
+        };
+        let Check { op, shape, label, .. } = &self.check;
+        let size = op.sizes[position % op.sizes.len()];
+        Some(Outside { position, index, size }.error(label, shape, op.from_end))
+    }
+}
+
 /// Every device's alignment of uniform buffers divides this.
 pub const SIZES_ALIGNMENT: usize = 256;
 
@@ -113,6 +158,8 @@ pub struct Dispatch {
     /// All that it does is to copy this input to its place in an output ([`Program::placements`]): where the input lies there already it
     /// is left out.
     pub places: Option<usize>,
+    /// All that it does is to look at indices, which are this input: where they are known it is left out.
+    pub looks_at: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -138,6 +185,8 @@ pub enum Slot {
     Arena,
     /// Of [`Program::sizes`], bound as a uniform buffer.
     Sizes,
+    /// What a run finds ([`Program::findings`]), zeros before it.
+    Findings,
 }
 
 impl From<Place> for Slot {

@@ -69,7 +69,8 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let output = Arc::new(device.storage(ROWS * COLUMNS * 2)?);
     let staging = device.buffer(ROWS * COLUMNS * 2, BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
     device.checked(|| {
-        let run = executable.record(&Bindings { inputs, outputs: smallvec![Some(output.clone())] })?;
+        let look = executable.check(&inputs)?;
+        let run = executable.record(&Bindings { inputs, outputs: smallvec![Some(output.clone())] }, &look)?;
         let mut encoder = device.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, staging.size());
         let index = device.queue.submit([run, encoder.finish()]);

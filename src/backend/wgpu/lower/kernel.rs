@@ -122,7 +122,7 @@ impl Kernel {
     fn writes_twice(&self) -> bool {
         let end = |memory: &Memory| memory.offset + memory.length.max(1).next_multiple_of(4);
         let overlap = |a: &Memory, b: &Memory| a.slot == b.slot && a.offset < end(b) && b.offset < end(a);
-        let may_write = |memory: &Memory| matches!(memory.slot, Slot::Output(_) | Slot::Arena);
+        let may_write = |memory: &Memory| matches!(memory.slot, Slot::Output(_) | Slot::Arena | Slot::Findings);
         let all = &self.bindings;
         all.iter().enumerate().any(|(i, a)| may_write(a) && all[..i].iter().any(|b| overlap(a, b)))
     }

@@ -1,9 +1,9 @@
 //! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
 
-use crate::backend::wgpu::program::{Dispatch, InputCheck, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
+use crate::backend::wgpu::program::{Dispatch, Finding, InputCheck, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
 use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
-use crate::compiler::{Place, Plan, Value};
+use crate::compiler::{Check, Place, Plan, Value, ValueId};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::host_memory::{Placement, Placements};
@@ -51,8 +51,11 @@ pub struct Lowering<'a> {
     is_one_value: Vec<bool>,
     placements: Placements,
     checks: Vec<InputCheck>,
-    /// What the next dispatch places.
+    /// With what each was found in.
+    findings: Vec<(ValueId, Finding)>,
+    /// What the next dispatch places, or looks at.
     placing: Option<usize>,
+    looking: Option<usize>,
     /// The plan's arena, and behind it what a step needs for itself.
     arena_length: usize,
     temporary: usize,
@@ -110,7 +113,9 @@ impl<'a> Lowering<'a> {
             is_one_value: (0..plan.outputs.len()).map(|output| values_in(output) == 1).collect(),
             placements: vec![None; plan.inputs.len()],
             checks: InputCheck::of(plan),
+            findings: Vec::new(),
             placing: None,
+            looking: None,
             arena_length,
             temporary: 0,
             longest: 0,
@@ -128,7 +133,19 @@ impl<'a> Lowering<'a> {
     }
 
     pub fn finish(self, output_lengths: Vec<usize>) -> Program {
-        let Lowering { shaders, dispatches, constants, sizes, steps, mut placements, checks, arena_length, longest, .. } = self;
+        let Lowering {
+            shaders,
+            dispatches,
+            constants,
+            sizes,
+            steps,
+            mut placements,
+            checks,
+            findings,
+            arena_length,
+            longest,
+            ..
+        } = self;
         // WebGPU does not let one dispatch read and write a buffer by different bindings, so where another one has both these are two.
         for dispatch in dispatches.iter().filter(|dispatch| dispatch.places.is_none()) {
             for &Memory { slot, .. } in &dispatch.bindings {
@@ -149,6 +166,7 @@ impl<'a> Lowering<'a> {
             output_lengths,
             placements,
             checks,
+            findings: findings.into_iter().map(|(_, finding)| finding).collect(),
             steps,
         }
     }
@@ -186,8 +204,8 @@ impl<'a> Lowering<'a> {
             self.shaders.len() - 1
         });
         let step = self.steps.len().saturating_sub(1);
-        let places = self.placing.take();
-        self.dispatches.push(Dispatch { step, shader, bindings, grid, places });
+        let (places, looks_at) = (self.placing.take(), self.looking.take());
+        self.dispatches.push(Dispatch { step, shader, bindings, grid, places, looks_at });
     }
 
     /// Where the numbers of a kernel's shapes are; equal layers have the same.
@@ -203,6 +221,24 @@ impl<'a> Lowering<'a> {
             Memory { slot: Slot::Sizes, offset, length: all.len() - offset }
         });
         Some(*memory)
+    }
+
+    /// What is dispatched next looks at indices that are this input, if they are one.
+    pub fn looks_at(&mut self, indices: &Tensor) {
+        self.looking = if let Slot::Input(input) = indices.memory.slot { Some(input) } else { None };
+    }
+
+    /// Where a step leaves the first index that is outside, unless another step has looked before.
+    pub fn finding(&mut self, id: ValueId, data_type: DataType, check: &Check) -> Option<Tensor> {
+        let is_same = |(other, finding): &(ValueId, Finding)| {
+            *other == id && (&finding.check.op.sizes, finding.check.op.from_end) == (&check.op.sizes, check.op.from_end)
+        };
+        if self.findings.iter().any(is_same) {
+            return None;
+        }
+        let memory = Finding::memory(self.findings.len());
+        self.findings.push((id, Finding { data_type, check: check.clone() }));
+        Some(Tensor { data_type: DataType::Uint32, shape: vec![Finding::WORDS], memory })
     }
 
     /// Memory for a tensor that only this step uses.

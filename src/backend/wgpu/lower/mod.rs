@@ -7,6 +7,7 @@ mod alone;
 mod arg;
 mod bitcast;
 mod block_quantized;
+mod checks;
 mod conv;
 mod coupling;
 mod cumulative;
@@ -59,7 +60,8 @@ pub fn lower(plan: &Plan, target: &Target, ask: &dyn Fn() -> Result<()>) -> Resu
     for step in &plan.steps {
         ask()?;
         lowering.begin_step(step.op.row().name, &step.label);
-        self::step(&mut lowering, plan, step).map_err(|error| error.of(step.op.row().name, &step.label))?;
+        let lowered = checks::look(&mut lowering, plan, step).and_then(|()| self::step(&mut lowering, plan, step));
+        lowered.map_err(|error| error.of(step.op.row().name, &step.label))?;
     }
     let output_lengths = plan.outputs.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
     Ok(lowering.finish(output_lengths))

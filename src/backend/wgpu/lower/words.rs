@@ -53,7 +53,7 @@ impl Words {
         // bound alike.
         let access = match self.parts[0].slot {
             Slot::Input(_) | Slot::Constant(_) | Slot::Sizes => "read",
-            Slot::Output(_) | Slot::Arena => "read_write",
+            Slot::Output(_) | Slot::Arena | Slot::Findings => "read_write",
         };
         let element = if is_atomic { format!("atomic<{word}>") } else { (*word).to_owned() };
         let mut text = String::new();

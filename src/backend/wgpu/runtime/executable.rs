@@ -1,9 +1,10 @@
 //! A program on a device: dispatches with their pipelines, the constants on the device, and one arena.
 
 use super::device::Device;
+use super::findings::Findings;
 use super::storage::{Storage, resource};
 use crate::backend::Bindings;
-use crate::backend::wgpu::program::{Dispatch, InputCheck, Memory, Program, Shader, Slot};
+use crate::backend::wgpu::program::{Dispatch, Finding, InputCheck, Memory, Program, Shader, Slot};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Shared};
 use crate::host_memory::{Placement, Placements};
@@ -19,6 +20,7 @@ struct Prepared {
     bindings: Vec<Memory>,
     grid: [u32; 3],
     places: Option<usize>,
+    looks_at: Option<usize>,
     /// The bind group if all its memory is the graph's own.
     fixed: Option<BindGroup>,
 }
@@ -33,8 +35,17 @@ pub struct Executable {
     output_lengths: Vec<usize>,
     placements: Placements,
     checks: Vec<InputCheck>,
+    findings: Arc<[Finding]>,
     /// Behind the pipelines, so that they are let go before.
     _counted: Begun,
+}
+
+/// How the indices of a run are looked at.
+pub struct Look {
+    /// What the device will find, where it has to look.
+    pub findings: Option<Arc<Findings>>,
+    /// Inputs that the host has written: they are within.
+    known: SmallVec<[usize; 2]>,
 }
 
 /// A graph among those of a device.
@@ -110,7 +121,8 @@ impl Executable {
         usage: &Arc<Usage>,
         ask: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, checks, steps } = program;
+        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, checks, findings, steps } =
+            program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
             if pipelines[shader].is_none() {
@@ -143,12 +155,22 @@ impl Executable {
         let _counted = Begun::new(&device);
         let wanted = dispatches;
         let dispatches = Vec::new();
-        let mut executable =
-            Executable { device, dispatches, constants, arena, sizes, output_lengths, placements, checks, _counted };
-        for Dispatch { shader, bindings, grid, places, .. } in wanted {
+        let mut executable = Executable {
+            device,
+            dispatches,
+            constants,
+            arena,
+            sizes,
+            output_lengths,
+            placements,
+            checks,
+            findings: findings.into(),
+            _counted,
+        };
+        for Dispatch { shader, bindings, grid, places, looks_at, .. } in wanted {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
-            let mut prepared = Prepared { pipeline, bindings, grid, places, fixed: None };
+            let mut prepared = Prepared { pipeline, bindings, grid, places, looks_at, fixed: None };
             let own = |memory: &Memory| Some(resource(executable.own(memory.slot)?, 0, memory));
             let resources: Option<Vec<BindingResource<'_>>> = prepared.bindings.iter().map(own).collect();
             if let Some(resources) = resources {
@@ -168,7 +190,7 @@ impl Executable {
                 let constant = self.constants[position].as_ref();
                 Some(&constant.expect("constants in use are uploaded").buffer)
             }
-            Slot::Input(_) | Slot::Output(_) => None,
+            Slot::Input(_) | Slot::Output(_) | Slot::Findings => None,
         }
     }
 
@@ -177,12 +199,24 @@ impl Executable {
         &self.placements
     }
 
-    /// Looks at indices that the host has written.
+    /// Looks at indices that the host has written. Others are the device's to look at: gives what it will find.
     ///
     /// # Errors
     /// `OperationError` with the first that is outside.
-    pub fn check(&self, inputs: &[Arc<Storage>]) -> Result<()> {
-        self.checks.iter().try_for_each(|check| inputs[check.input].with_known(|bytes| check.check(bytes)).unwrap_or(Ok(())))
+    pub fn check(&self, inputs: &[Arc<Storage>]) -> Result<Look> {
+        let mut known: SmallVec<[usize; 2]> = SmallVec::new();
+        for check in &self.checks {
+            if let Some(checked) = inputs[check.input].with_known(|bytes| check.check(bytes)) {
+                checked?;
+                known.push(check.input);
+            }
+        }
+        let is_left = |dispatch: &Prepared| {
+            let finds = dispatch.bindings.iter().any(|memory| memory.slot == Slot::Findings);
+            finds && !dispatch.looks_at.is_some_and(|input| known.contains(&input))
+        };
+        let has_left = !self.findings.is_empty() && self.dispatches.iter().any(is_left);
+        Ok(Look { findings: has_left.then(|| Findings::new(&self.findings)), known })
     }
 
     fn bind<'a>(&self, dispatch: &Prepared, resources: impl IntoIterator<Item = BindingResource<'a>>) -> BindGroup {
@@ -192,11 +226,18 @@ impl Executable {
         self.device.device.create_bind_group(&BindGroupDescriptor { label: None, layout: &layout, entries: &entries })
     }
 
-    /// The commands of a run.
+    /// The commands of a run, with what [`Executable::check`] gave.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for outputs that nobody wants.
-    pub fn record(&self, bindings: &Bindings<Storage>) -> Result<wgpu::CommandBuffer> {
+    pub fn record(&self, bindings: &Bindings<Storage>, look: &Look) -> Result<wgpu::CommandBuffer> {
+        let found = look.findings.as_ref().map(|findings| -> Result<Buffer> {
+            let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
+            let buffer = self.device.buffer(Finding::all(self.findings.len()), usage)?;
+            findings.are_in(buffer.clone());
+            Ok(buffer)
+        });
+        let found = found.transpose()?;
         let mut outputs: SmallVec<[Arc<Storage>; 2]> = SmallVec::new();
         for (tensor, &length) in bindings.outputs.iter().zip(&self.output_lengths) {
             outputs.push(match tensor {
@@ -216,7 +257,7 @@ impl Executable {
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
             for dispatch in &self.dispatches {
-                if dispatch.places.is_some_and(is_there) {
+                if dispatch.places.is_some_and(is_there) || dispatch.looks_at.is_some_and(|input| look.known.contains(&input)) {
                     continue;
                 }
                 pass.set_pipeline(&dispatch.pipeline);
@@ -226,6 +267,7 @@ impl Executable {
                     let resources = dispatch.bindings.iter().map(|memory| match memory.slot {
                         Slot::Input(position) => bindings.inputs[position].resource(memory),
                         Slot::Output(position) => outputs[position].resource(memory),
+                        Slot::Findings => resource(found.as_ref().expect("who looks leaves what was found"), 0, memory),
                         own => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
                     });
                     pass.set_bind_group(0, &self.bind(dispatch, resources), &[]);

@@ -1,5 +1,6 @@
 //! What contexts ask of a device, until it is submitted.
 
+use super::findings::Doubts;
 use super::loss::lock;
 use super::storage::Storage;
 use super::waiting::WeakReading;
@@ -11,9 +12,25 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// Something to do for a context.
 pub enum Job {
-    Write { to: Arc<Storage>, bytes: Bytes, done: Done<()> },
-    Read { from: Arc<Storage>, into: HostBuffer, done: Done<()> },
-    Execute { commands: Commands, done: Done<()> },
+    Write {
+        to: Arc<Storage>,
+        bytes: Bytes,
+        done: Done<()>,
+    },
+    Read {
+        from: Arc<Storage>,
+        doubts: Doubts,
+        into: HostBuffer,
+        done: Done<()>,
+    },
+    /// What runs found, where nobody reads what they have computed.
+    Learn {
+        doubts: Doubts,
+    },
+    Execute {
+        commands: Commands,
+        done: Done<()>,
+    },
 }
 
 /// Makes the commands of a run when its turn comes, and lets go of what it has for that.
@@ -89,7 +106,11 @@ impl Asked {
 
 impl Job {
     pub fn refuse(self, why: &str) {
-        let (Job::Write { done, .. } | Job::Read { done, .. } | Job::Execute { done, .. }) = self;
-        done.report(Err(Error::new(Kind::InvalidState, why.to_owned())));
+        match self {
+            Job::Write { done, .. } | Job::Read { done, .. } | Job::Execute { done, .. } => {
+                done.report(Err(Error::new(Kind::InvalidState, why.to_owned())));
+            }
+            Job::Learn { .. } => {}
+        }
     }
 }

@@ -7,6 +7,7 @@ mod errors;
 pub mod executable;
 mod exit;
 mod experimental;
+pub mod findings;
 pub mod jobs;
 pub mod loss;
 mod pipelines;

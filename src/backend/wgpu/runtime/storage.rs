@@ -1,5 +1,6 @@
 //! A tensor's memory on the device.
 
+use super::findings::Doubts;
 use super::loss::lock;
 use crate::backend::wgpu::program::Memory;
 use std::sync::Mutex;
@@ -13,6 +14,8 @@ pub struct Storage {
     pub offset: usize,
     /// What the host has written, if that is little and nothing else was written since: indices are checked here.
     known: Mutex<Option<Box<[u8]>>>,
+    /// Whether what it has was computed well.
+    doubts: Mutex<Doubts>,
 }
 
 /// Contents of more bytes are not kept.
@@ -20,12 +23,39 @@ const MOST_KNOWN: usize = 1 << 16;
 
 impl Storage {
     pub fn new(buffer: Buffer, offset: usize) -> Storage {
-        Storage { buffer, offset, known: Mutex::default() }
+        Storage { buffer, offset, known: Mutex::default(), doubts: Mutex::default() }
+    }
+
+    /// A part, which is what graphs write: the whole has it without their doubts, as it has what a failed run has left there.
+    pub fn part(&self, offset: usize) -> Storage {
+        // What is written to the part is another content of the whole.
+        self.forget();
+        Storage { doubts: Mutex::new(self.doubts()), ..Storage::new(self.buffer.clone(), offset) }
+    }
+
+    /// Those that are not known to be groundless.
+    pub fn doubts(&self) -> Doubts {
+        let mut doubts = lock(&self.doubts);
+        let mut left = Doubts::default();
+        left.add_all(&doubts);
+        *doubts = left.clone();
+        left
+    }
+
+    /// All of it is written, with these doubts.
+    pub fn replace_doubts(&self, doubts: Doubts) {
+        *lock(&self.doubts) = doubts;
+    }
+
+    /// Some of it is.
+    pub fn add_doubts(&self, doubts: &Doubts) {
+        lock(&self.doubts).add_all(doubts);
     }
 
     /// The host writes all of it.
     pub fn remember(&self, bytes: &[u8]) {
         *lock(&self.known) = (bytes.len() <= MOST_KNOWN).then(|| bytes.into());
+        self.replace_doubts(Doubts::default());
     }
 
     /// Something else writes it.

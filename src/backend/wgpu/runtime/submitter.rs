@@ -1,6 +1,7 @@
 //! The thread that submits work to a device, in the order in which it was ordered.
 
 use super::errors::checked;
+use super::findings::{Doubts, Findings};
 use super::jobs::{Asked, Commands, Job, Order, Turn};
 use super::loss::{Loss, lock};
 use super::storage::Storage;
@@ -9,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::Done;
 use crossbeam_channel::{Receiver, Sender};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wgpu::BufferUsages;
@@ -21,6 +23,13 @@ pub struct Submitter {
     pub flight: Arc<Flight>,
     pub loss: Arc<Loss>,
     pub stopping: Arc<AtomicBool>,
+}
+
+/// Copies that are to be submitted, and where what runs found will be in them.
+struct Staged {
+    staging: wgpu::Buffer,
+    commands: wgpu::CommandBuffer,
+    findings: Vec<(Arc<Findings>, Range<usize>)>,
 }
 
 impl Submitter {
@@ -64,7 +73,8 @@ impl Submitter {
                 drop((to, bytes));
                 reported(written, done)
             }
-            Some(Job::Read { from, into, done }) => self.read(&from, into, done, asked),
+            Some(Job::Read { from, doubts, into, done }) => self.read(&from, doubts, into, done, asked),
+            Some(Job::Learn { doubts }) => self.learn(&doubts),
             // The storage is let go before the end is reported: it may be the last reference.
             Some(Job::Execute { commands, done }) => reported(self.execute(commands), done),
         }
@@ -92,47 +102,80 @@ impl Submitter {
         })
     }
 
-    fn read(&self, from: &Storage, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
+    fn read(&self, from: &Storage, doubts: Doubts, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
         #[cfg(feature = "faults")]
         if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
             done.report(Err(error));
             return None;
         }
-        let size = from.buffer.size();
-        let staged = self.checked(|| {
-            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
-            let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
-            let staging = self.device.create_buffer(&descriptor);
-            let mut encoder = self.device.create_command_encoder(&Default::default());
-            encoder.copy_buffer_to_buffer(&from.buffer, 0, &staging, 0, size);
-            Ok((staging, encoder.finish()))
-        });
-        let (staging, commands) = match staged {
+        let staged = match self.stage(Some(&from.buffer), &doubts) {
             Ok(staged) => staged,
+            // Another error would say that what is read was computed wrong.
             Err(error) => {
-                done.report(Err(error));
+                done.report(Err(Error::new(Kind::Unknown, error.message().to_owned())));
                 return None;
             }
         };
         let reading = Reading::new(into, done);
         asked.add(|waiting| waiting.readings.push(reading.downgrade()));
-        // A driver may wait here for the device; the read can be refused meanwhile.
-        let index = self.queue.submit([commands]);
-        let mapped = staging.clone();
-        let answered = reading.clone();
-        staging.map_async(wgpu::MapMode::Read, .., move |result| {
-            answered.finish(|into| {
-                let fail = |error: &dyn std::fmt::Display| {
-                    Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"))
-                };
-                result.map_err(|error| fail(&error))?;
-                let view = mapped.get_mapped_range(..).map_err(|error| fail(&error))?;
+        Some(self.bring(staged, move |brought| {
+            reading.finish(|into| {
+                let bytes = brought?;
+                doubts.check()?;
                 let length = into.len();
-                into.as_mut_slice().copy_from_slice(&view[..length]);
+                into.as_mut_slice().copy_from_slice(&bytes[..length]);
                 Ok(())
             });
+        }))
+    }
+
+    fn learn(&self, doubts: &Doubts) -> Option<Submission> {
+        let staged = self.stage(None, doubts).ok()?;
+        Some(self.bring(staged, |_| {}))
+    }
+
+    /// Commands that copy a buffer, and behind it what runs found, to memory that the host can have.
+    fn stage(&self, first: Option<&wgpu::Buffer>, doubts: &Doubts) -> Result<Staged> {
+        let size = first.map_or(0, |buffer| buffer.size());
+        let mut copies: Vec<(wgpu::Buffer, u64)> = first.iter().map(|buffer| ((*buffer).clone(), 0)).collect();
+        let (mut findings, mut end) = (Vec::new(), size);
+        for one in doubts.iter() {
+            let Some(buffer) = one.place() else { continue };
+            copies.push((buffer.clone(), end));
+            findings.push((one.clone(), end as usize..(end + buffer.size()) as usize));
+            end += buffer.size();
+        }
+        self.checked(|| {
+            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+            let descriptor = wgpu::BufferDescriptor { label: None, size: end, usage, mapped_at_creation: false };
+            let staging = self.device.create_buffer(&descriptor);
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            for (buffer, at) in &copies {
+                encoder.copy_buffer_to_buffer(buffer, 0, &staging, *at, buffer.size());
+            }
+            Ok(Staged { staging, commands: encoder.finish(), findings })
+        })
+    }
+
+    /// Submits copies, and gives the bytes when they are there; what runs found is known then.
+    fn bring(&self, staged: Staged, take: impl FnOnce(Result<&[u8]>) + Send + 'static) -> Submission {
+        let Staged { staging, commands, findings } = staged;
+        // A driver may wait here for the device; a read can be refused meanwhile.
+        let index = self.queue.submit([commands]);
+        let mapped = staging.clone();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+            let fail =
+                |error: &dyn std::fmt::Display| Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"));
+            let view =
+                result.map_err(|error| fail(&error)).and_then(|()| mapped.get_mapped_range(..).map_err(|error| fail(&error)));
+            let view = match view {
+                Ok(view) => view,
+                Err(error) => return take(Err(error)),
+            };
+            findings.iter().for_each(|(findings, range)| findings.learn(&view[range.clone()]));
+            take(Ok(&view));
         });
-        Some(index)
+        index
     }
 
     fn execute(&self, commands: Commands) -> Result<Submission> {

@@ -989,6 +989,29 @@ fn quantize_u32(x: f32, scale: f32, zero_point: u32, least: u32, most: u32) -> u
   return clamp(u32_from_f32(round(x / scale) + f32(zero_point)), least, most);
 }
 
+// Whether an index is one of a dimension.
+fn is_within_i32(x: i32, size: u32, from_end: bool) -> bool {
+  if x < 0 {
+    return from_end && bitcast<u32>(-(x + 1)) < size;
+  }
+  return bitcast<u32>(x) < size;
+}
+
+fn is_within_u32(x: u32, size: u32, from_end: bool) -> bool {
+  return x < size;
+}
+
+fn is_within_i64(x: vec2<u32>, size: u32, from_end: bool) -> bool {
+  if (x.y >> 31u) == 1u {
+    return from_end && x.y == 0xffffffffu && ~x.x < size;
+  }
+  return x.y == 0u && x.x < size;
+}
+
+fn is_within_u64(x: vec2<u32>, size: u32, from_end: bool) -> bool {
+  return x.y == 0u && x.x < size;
+}
+
 // An index into a dimension: a negative one counts from the end, and what is out of range is clamped.
 fn index_i32(x: i32, size: u32) -> u32 {
   if x < 0 {
