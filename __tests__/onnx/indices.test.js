@@ -210,3 +210,103 @@ describe('generate()', () => {
     model.destroy();
   });
 });
+
+describe.each(['cpu', 'gpu'])('what the device has, on the %s', (where) => {
+  /** Doubles ids, and gathers by ids. */
+  const twice = () => modelOf({ shape: [2], inputs: [], nodes: [{ op: 'Add', inputs: ['i', 'i'], outputs: ['o0'] }] });
+  const open = (model) => loadOnnx(contexts[where], model);
+  const read = async (tensorOf) => [...new Float32Array(await contexts[where].readTensor(tensorOf))];
+  const wrong = outside(6, '-6 to 5');
+
+  test('many indices', async () => {
+    if (contexts[where] === undefined) return;
+    const shape = [1, 200_000];
+    const model = await open(modelOf({ op: 'GatherElements', shape, attributes: { axis: 1 }, inputs: [f([1, 9]), 'i'] }));
+    const data = new BigInt64Array(200_000).fill(-9n);
+    expect((await model.run({ i: { data, shape } })).o0.data.every((x) => x === 1)).toBe(true);
+    data[123_456] = 9n;
+    data[123_457] = -10n;
+    expect(await failure(model.run({ i: { data, shape } }))).toMatch(/found the index 9 at \[0, 123456\], allowed -9 to 8/);
+    model.destroy();
+  });
+
+  test('tensors that a dispatch has written, and what is computed of them', async () => {
+    const context = contexts[where];
+    if (context === undefined) return;
+    const [first, second, next] = await Promise.all([twice(), modelOf(CASES[0]), negation()].map(open));
+    const make = (dataType, shape) => context.createTensor({ dataType, shape, readable: true, writable: true });
+    const [given, ids, rows, negated] = await Promise.all([make('int64', [2]), make('int64', [2]), make('float32', [2, 4]), make('float32', [2, 4])]);
+    const bindings = await Promise.all([
+      first.createBindings({ inputs: { i: given }, outputs: { o0: ids } }),
+      second.createBindings({ inputs: { i: ids }, outputs: { o0: rows } }),
+      next.createBindings({ inputs: { x: rows }, outputs: { y: negated } }),
+    ]);
+    const run = (...values) => {
+      context.writeTensor(given, BigInt64Array.from(values, BigInt));
+      bindings.forEach((one) => one.dispatch());
+    };
+    run(2, 0);
+    const fine = [17, 18, 19, 20, 1, 2, 3, 4];
+    expect(await read(negated)).toEqual(fine.map((x) => -x));
+    run(0, 3);
+    // Nobody has read yet, so the last heard of it by its input only.
+    expect(await failure(read(negated))).toMatch(wrong);
+    expect(await failure(read(rows))).toMatch(wrong);
+    // The ids themselves are what they should be.
+    expect([...new BigInt64Array(await context.readTensor(ids))]).toEqual([0n, 6n]);
+    // It is known now.
+    bindings[2].dispatch();
+    expect(await failure(read(negated))).toMatch(wrong);
+    context.writeTensor(rows, ramp([2, 4]));
+    expect(await read(rows)).toEqual([...ramp([2, 4])]);
+    run(0, 3);
+    run(2, 0);
+    expect(await read(rows)).toEqual(fine);
+    expect(await read(negated)).toEqual(fine.map((x) => -x));
+    [...bindings, first, second, next, given, ids, rows, negated].forEach((one) => one.destroy());
+  });
+
+  test('a failure of long ago', async () => {
+    const context = contexts[where];
+    if (context === undefined) return;
+    // What is looked up is added to what was there.
+    const nodes = [
+      { op: 'Gather', name: 'embed', inputs: ['t', 'i'], outputs: ['row'] },
+      { op: 'Add', inputs: ['row', 'x'], outputs: ['y'] },
+    ];
+    const inputs = [{ name: 'i', type: 'int64', shape: [] }, { name: 'x', type: 'float', shape: [4] }];
+    const model = await open(writeModel({ opset: 17, inputs, outputs: [{ name: 'y' }], initializers: [tensor('t', 'float', [6, 4], ramp([6, 4], 1))], nodes }));
+    const id = await open(modelOf({ shape: [], inputs: [], nodes: [{ op: 'Add', inputs: ['i', 'i'], outputs: ['o0'] }] }));
+    const given = await id.createBindings();
+    const sum = await model.createBindings({ inputs: { i: given.outputs.o0 } });
+    const add = (value) => {
+      given.write('i', BigInt64Array.of(value));
+      given.dispatch();
+      sum.dispatch();
+      sum.swap('x', 'y');
+    };
+    for (const bad of [-1, 2]) {
+      sum.write('x', new Float32Array(4));
+      for (let i = 0; i < 150; i++) add(i === bad ? 3n : 1n);
+      sum.swap('x', 'y');
+      if (bad < 0) expect([...(await sum.read('y')).data]).toEqual([9, 10, 11, 12].map((x) => 150 * x));
+      else expect(await failure(sum.read('y'))).toMatch(wrong);
+    }
+    [given, sum, id, model].forEach((one) => one.destroy());
+  });
+
+  test('a model that is cut', async () => {
+    if (contexts[where] === undefined) return;
+    const model = await open(cut());
+    const run = (...ids) => model.run({ i: { data: BigInt64Array.from(ids, BigInt), shape: [ids.length] } });
+    expect((await run(0, 5, -6)).y.shape).toEqual([2, 4]);
+    expect(await failure(run(0, 5, 6))).toMatch(wrong);
+    expect((await run(5)).y.shape).toEqual([1, 4]);
+    model.destroy();
+  });
+});
+
+/** y = -x */
+function negation() {
+  return writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: [2, 4] }], outputs: [{ name: 'y' }], nodes: [{ op: 'Neg', inputs: ['x'], outputs: ['y'] }] });
+}

@@ -202,3 +202,78 @@ onDevice('what a model may take is held against its limit, and its end leaves no
   context.destroy();
   await expect(running).rejects.toThrow(expect.objectContaining({ name: 'InvalidStateError' }));
 });
+
+/** The rows of twice the ids; of one row, a number for each id. */
+const rows = (type, shape, table) =>
+  writeModel({
+    opset: 17,
+    inputs: [{ name: 'i', type, shape }],
+    outputs: [{ name: 'ids' }, { name: 'y' }],
+    initializers: [tensor('t', 'float', table, Float32Array.from({ length: table[0] * (table[1] ?? 1) }, (_, i) => i))],
+    nodes: [
+      { op: 'Add', inputs: ['i', 'i'], outputs: ['ids'] },
+      { op: 'Gather', name: 'embed', inputs: ['t', 'ids'], outputs: ['y'] },
+    ],
+  });
+
+const messages = (promise) => promise.then(() => 'it ran', (error) => [error, error.cause, error.cause?.cause].map((one) => one?.message ?? '').join('\n'));
+
+onDevice('indices that the device has computed are looked at there', async () => {
+  const { context } = await newContext();
+  const most = 2 ** 62;
+  for (const [type, View, wrong] of [['int64', BigInt64Array, [3, -4, 2 ** 40, -most]], ['int32', Int32Array, [3, -4, 2 ** 29]]]) {
+    const model = await loadOnnx(context, rows(type, [2], [6, 2]));
+    const run = (...ids) => model.run({ i: View.from(ids, type === 'int64' ? BigInt : Number) });
+    const fine = async () => expect([...(await run(2, -3)).y.data]).toEqual([8, 9, 0, 1]);
+    await fine();
+    for (const one of wrong) {
+      // As computed: a sum of 64 bits may overflow.
+      const found = type === 'int64' ? BigInt.asIntN(64, 2n * BigInt(one)) : 2 * one;
+      expect(await messages(run(1, one))).toMatch(`node embed: found the index ${found} at [1], allowed -6 to 5`);
+      await fine();
+    }
+    model.destroy();
+  }
+  const many = await loadOnnx(context, rows('int64', [20_000], [9]));
+  const ids = new BigInt64Array(20_000).fill(-4n);
+  expect((await many.run({ i: ids })).y.data.every((x) => x === 1)).toBe(true);
+  ids[12_345] = 5n;
+  ids[19_999] = 6n;
+  expect(await messages(many.run({ i: ids }))).toMatch('found the index 10 at [12345], allowed -9 to 8');
+  many.destroy();
+});
+
+onDevice('what was computed by an index outside is errored, and what is computed of that', async () => {
+  const { context } = await newContext();
+  const [ids, twice] = await Promise.all([rows('int64', [1], [6, 2]), affine(1)].map((bytes) => loadOnnx(context, bytes)));
+  const first = await ids.createBindings();
+  const second = await twice.createBindings({ inputs: { x: first.outputs.y } });
+  const run = (id) => {
+    first.write('i', BigInt64Array.of(id));
+    first.dispatch();
+    second.dispatch();
+  };
+  const fine = [4 + 15 + 0.5, 8 + 20 - 0.5];
+  run(1n);
+  expect([...(await second.read('y')).data]).toEqual(fine);
+  run(-4n);
+  const found = 'node embed: found the index -8 at [0], allowed -6 to 5';
+  for (const bindings of [second, first, second]) expect(await messages(bindings.read('y'))).toMatch(found);
+  // The ids themselves come of the same dispatch.
+  expect(await messages(first.read('ids'))).toMatch(found);
+  second.dispatch();
+  expect(await messages(second.read('y'))).toMatch(`an input is errored: ${found}`);
+  run(3n);
+  run(1n);
+  expect([...(await second.read('y')).data]).toEqual(fine);
+  // Nobody reads meanwhile.
+  const sum = await loadOnnx(context, affine(1));
+  const chain = await sum.createBindings({ inputs: { x: first.outputs.y } });
+  run(3n);
+  for (let i = 0; i < 150; i++) {
+    chain.dispatch();
+    chain.swap('x', 'y');
+  }
+  expect(await messages(chain.read('y'))).toMatch('found the index 6 at [0]');
+  [first, second, chain, ids, twice, sum].forEach((one) => one.destroy());
+});

@@ -24,7 +24,8 @@ const MOST_KNOWN = 1 << 16;
  * @param {Uint8Array} bytes
  * @returns {import('../native').Cause | undefined}
  */
-function outside({ dataType, sizes, fromEnd, shape, label }, bytes) {
+function outside(check, bytes) {
+  const { dataType, sizes, fromEnd, shape } = check;
   const View = globalThis[bufferFor(dataType, shape).views[0]];
   // A copy is aligned.
   const indices = /** @type {ArrayLike<number | bigint>} */ (new View(bytes.slice().buffer));
@@ -34,7 +35,17 @@ function outside({ dataType, sizes, fromEnd, shape, label }, bytes) {
   };
   let position = 0;
   while (position < indices.length && isWithin(position)) position += 1;
-  if (position === indices.length) return undefined;
+  return position === indices.length ? undefined : describe(check, position, indices[position]);
+}
+
+/**
+ * The failure of a run: what was found where, and what is allowed.
+ * @param {Check} check
+ * @param {number} position
+ * @param {number | bigint} index
+ * @returns {import('../native').Cause}
+ */
+function describe({ sizes, fromEnd, shape, label }, position, index) {
   let rest = position;
   const place = shape.map((_, axis) => {
     const size = shape[shape.length - 1 - axis];
@@ -44,7 +55,7 @@ function outside({ dataType, sizes, fromEnd, shape, label }, bytes) {
   });
   const where = shape.length > 0 ? ` at [${place.reverse().join(', ')}]` : '';
   const size = sizes[position % sizes.length];
-  const message = `node ${label}: found the index ${indices[position]}${where}, allowed ${fromEnd ? -size : 0} to ${size - 1}`;
+  const message = `node ${label}: found the index ${index}${where}, allowed ${fromEnd ? -size : 0} to ${size - 1}`;
   return { code: 'OperationError', message };
 }
 
@@ -62,4 +73,4 @@ function refusal(checks, known) {
   return undefined;
 }
 
-module.exports = { MOST_KNOWN, refusal };
+module.exports = { MOST_KNOWN, describe, refusal };

@@ -7,6 +7,7 @@
 
 const { named } = require('../errors.js');
 const { COPY_DST, COPY_SRC, PIECE, STORAGE, UNIFORM, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
+const { Findings, NONE, askFor, doubtsOf } = require('./findings.js');
 const { Turns } = require('./turns.js');
 
 // Which buffer a binding is a part of, in the native side's numbers.
@@ -14,13 +15,15 @@ const INPUT = 0;
 const OUTPUT = 1;
 const CONSTANT = 2;
 const ARENA = 3;
+const FINDINGS = 5;
 
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
 /** @typedef {InstanceType<typeof import('./graph-memory').Shared>} Shared */
 /** @typedef {{constants: (Shared | undefined)[], arena: Shared | undefined, sizes: Shared | undefined}} Own what a graph has on the device */
 /**
- * `places` is the input that the dispatch only copies to its place in an output, if it does nothing else.
- * @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], places: number | undefined, memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch
+ * `places` is the input that the dispatch only copies to its place in an output, if it does nothing else; `looksAt` the input of indices
+ * that it only looks at.
+ * @typedef {{pipeline: GPUComputePipeline, step: number, grid: number[], places: number | undefined, looksAt: number | undefined, memory: Memory[], fixed: GPUBindGroup | undefined}} Dispatch
  */
 
 /**
@@ -86,6 +89,8 @@ class Part {
    * @param {number} offset
    */
   constructor(buffer, offset = 0) {
+    /** @type {import('./findings').Doubts} */
+    this.doubts = NONE;
     this.buffer = buffer;
     this.offset = offset;
   }
@@ -111,8 +116,9 @@ class Executable {
    * @param {number[]} outputLengths
    * @param {number} inputs
    * @param {import('./checks').Check[]} checks
+   * @param {import('./checks').Check[]} findings what the device looks for
    */
-  constructor(device, label, dispatches, own, outputLengths, inputs, checks) {
+  constructor(device, label, dispatches, own, outputLengths, inputs, checks, findings) {
     this.device = device;
     this.label = label;
     this.dispatches = dispatches;
@@ -120,6 +126,7 @@ class Executable {
     this.outputLengths = outputLengths;
     this.inputs = inputs;
     this.checks = checks;
+    this.findings = findings;
   }
 
   /**
@@ -128,31 +135,48 @@ class Executable {
    * @param {Part[]} inputs
    * @param {Part[]} outputs
    * @param {string} label
+   * @param {boolean[]} known inputs in which all indices are known to be within
+   * @param {InstanceType<typeof Findings> | undefined} findings of `look()`
    */
-  record(encoder, inputs, outputs, label) {
-    const { groups } = this.#bind([...inputs, ...outputs]);
+  record(encoder, inputs, outputs, label, known, findings) {
+    const parts = [...inputs, ...outputs];
+    const { groups } = this.#bind(parts);
+    const found = findings?.begin(label);
     const pass = encoder.beginComputePass({ label: label || this.label });
-    this.dispatches.forEach(({ pipeline, grid: [x, y, z], places, memory, fixed }, i) => {
+    this.dispatches.forEach((dispatch, i) => {
+      const { pipeline, grid: [x, y, z], places, looksAt, memory, fixed } = dispatch;
+      if (looksAt !== undefined && known[looksAt]) return;
       if (places !== undefined) {
         const { position, offset } = memory.find(({ kind }) => kind === OUTPUT);
         if (inputs[places].isBehind(outputs[position], offset)) return;
       }
       pass.setPipeline(pipeline);
-      pass.setBindGroup(0, fixed ?? groups[i]);
+      pass.setBindGroup(0, fixed ?? groups[i] ?? group(this.device, dispatch, this.own, parts, this.inputs, found));
       pass.dispatchWorkgroups(x, y, z);
     });
     pass.end();
   }
 
   /**
+   * What a run will find, where it has to look.
+   * @param {boolean[]} known inputs in which all indices are known to be within
+   */
+  look(known) {
+    const looks = ({ looksAt, memory }) => leaves(memory) && !(looksAt !== undefined && known[looksAt]);
+    return this.findings.length > 0 && this.dispatches.some(looks) ? new Findings(this.device, this.findings) : undefined;
+  }
+
+  /**
    * Runs on bytes of the host, which are copied to the device, and back, and on parts of tensors. What the device complains of is the
    * caller's to look for.
-   * @param {(Uint8Array | Part)[]} inputs
+   * @param {(Uint8Array | Part)[]} inputs indices from the host are within
    * @param {(boolean | Part)[]} wanted
    * @param {string} label
-   * @returns {(ReturnType<typeof readBytes> | undefined)[]} for each output that is wanted what brings its bytes
+   * @param {import('./findings').Doubts} before what is not known of the inputs
+   * @returns {{reads: (ReturnType<typeof readBytes> | undefined)[], ask: ReturnType<typeof askFor>}} for each output that is wanted what
+   * brings its bytes, and what brings the failure of a run that they were computed by
    */
-  start(inputs, wanted, label) {
+  start(inputs, wanted, label, before) {
     const { device } = this;
     const own = [];
     const make = (length, usage) => {
@@ -168,19 +192,21 @@ class Executable {
     // Later steps may read what nobody wants.
     const taken = this.outputLengths.map((length, i) => (wanted[i] instanceof Part ? wanted[i] : make(length, COPY_SRC)));
     const encoder = device.createCommandEncoder({ label });
-    this.record(encoder, given, taken, label);
+    const known = inputs.map((input) => !(input instanceof Part));
+    const found = this.look(known);
+    this.record(encoder, given, taken, label, known, found);
     device.queue.submit([encoder.finish()]);
     const reads = this.outputLengths.map((length, i) => (wanted[i] === true ? readBytes(device, taken[i].buffer, length, label) : undefined));
     // What was submitted keeps them.
     own.forEach((one) => one.destroy());
-    return reads;
+    return { reads, ask: askFor(doubtsOf([before, found ? [found] : []])) };
   }
 
   /** Runs on the same tensors share their bind groups. */
   #bind(parts) {
     const last = this.#bound;
     if (last.parts.length === parts.length && parts.every((part, i) => part.isBehind(last.parts[i], 0))) return last;
-    const groups = this.dispatches.map((dispatch) => (dispatch.fixed ? undefined : group(this.device, dispatch, this.own, parts, this.inputs)));
+    const groups = this.dispatches.map((dispatch) => (dispatch.fixed || leaves(dispatch.memory) ? undefined : group(this.device, dispatch, this.own, parts, this.inputs)));
     this.#bound = { parts, groups };
     return this.#bound;
   }
@@ -197,12 +223,18 @@ function release({ constants, arena, sizes }) {
   [...constants, arena, sizes].forEach((one) => one?.release());
 }
 
-function group(device, { pipeline, memory }, { constants, arena, sizes }, parts, inputs) {
+/** Whether it leaves what was found: in memory of the run's. */
+function leaves(memory) {
+  return memory.some(({ kind }) => kind === FINDINGS);
+}
+
+function group(device, { pipeline, memory }, { constants, arena, sizes }, parts, inputs, found = undefined) {
   const whole = ({ kind, position }) => {
     if (kind === CONSTANT) return constants[position];
     return kind === ARENA ? arena : sizes;
   };
   const entries = memory.map(({ kind, position, offset, size }, binding) => {
+    if (kind === FINDINGS) return { binding, resource: { buffer: found, offset, size } };
     if (kind >= CONSTANT) return { binding, resource: { buffer: whole({ kind, position }).buffer, offset, size } };
     const part = parts[kind === INPUT ? position : inputs + position];
     return { binding, resource: { buffer: part.buffer, offset: part.offset + offset, size } };
@@ -220,14 +252,15 @@ function parse(buffer) {
   const numbers = new Float64Array(buffer);
   const dispatches = [];
   for (let i = 0; i < numbers.length;) {
-    const [step, shader, x, y, z, places, count] = numbers.subarray(i, i + 7);
-    i += 7;
+    const [step, shader, x, y, z, places, looksAt, count] = numbers.subarray(i, i + 8);
+    i += 8;
     const memory = [];
     for (let k = 0; k < count; k++, i += 4) {
       const [kind, position, offset, length] = numbers.subarray(i, i + 4);
       memory.push({ kind, position, offset, size: bufferSize(length) });
     }
-    dispatches.push({ step, shader, grid: [x, y, z], places: places > 0 ? places - 1 : undefined, memory });
+    const input = (number) => (number > 0 ? number - 1 : undefined);
+    dispatches.push({ step, shader, grid: [x, y, z], places: input(places), looksAt: input(looksAt), memory });
   }
   return dispatches;
 }
@@ -283,9 +316,9 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     const ready = await Promise.all(made);
     /** @type {Dispatch[]} */
     const dispatches = [];
-    const add = ({ step, shader, grid, places, memory }) => {
-      const dispatch = { pipeline: ready[shader], step, grid, places, memory, fixed: undefined };
-      if (memory.every(({ kind }) => kind >= CONSTANT)) dispatch.fixed = group(device, dispatch, own, [], inputs);
+    const add = ({ shader, ...rest }) => {
+      const dispatch = { ...rest, pipeline: ready[shader], fixed: undefined };
+      if (dispatch.memory.every(({ kind }) => kind >= CONSTANT && kind !== FINDINGS)) dispatch.fixed = group(device, dispatch, own, [], inputs);
       dispatches.push(dispatch);
     };
     const checks = [];
@@ -300,7 +333,8 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     }
     const refused = (await Promise.all(checks)).find((failure) => failure !== undefined);
     if (refused) throw refused;
-    return new Executable(device, label, dispatches, own, outputLengths, inputs, description.checks.map(checkOf));
+    const [known, found] = [description.checks, description.findings].map((list) => list.map(checkOf));
+    return new Executable(device, label, dispatches, own, outputLengths, inputs, known, found);
   } catch (error) {
     release(own);
     throw error;

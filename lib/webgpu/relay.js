@@ -147,7 +147,7 @@ class Relay {
   compute(number, graph, inputs, wanted) {
     this.#report(number, async () => {
       const handle = this.#graph(graph);
-      const part = (/** @type {any[]} */ [tensor, first]) => new Part(this.#sound(tensor).buffer, first);
+      const part = (/** @type {any[]} */ [tensor, first]) => partOf(this.#sound(tensor), first);
       const given = inputs.map((input) => (Array.isArray(input) ? part(input) : input));
       const outputs = handle.executable.outputLengths.map((length, i) => {
         if (Array.isArray(wanted[i])) {
@@ -210,6 +210,13 @@ class Relay {
       }
     }
   }
+}
+
+/** What is not known of a tensor is not known of its parts. */
+function partOf(storage, first) {
+  const part = new Part(storage.buffer, first);
+  part.doubts = storage.doubts;
+  return part;
 }
 
 function present(value, message) {

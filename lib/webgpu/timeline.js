@@ -26,6 +26,7 @@ const { MOST_KNOWN, refusal } = require('./checks.js');
 const { Part, Pipelines, createExecutable } = require('./executable.js');
 const { GraphMemory } = require('./graph-memory.js');
 const { Fate, failed, inherited } = require('./fate.js');
+const { NONE, askFor, askForMany, doubtsOf, failureIn } = require('./findings.js');
 const { Relay } = require('./relay.js');
 
 /** @typedef {import('../native').Cause} Cause */
@@ -45,6 +46,8 @@ class Storage {
   gone = false;
   /** What the host has written, if that is little and nothing else was written since. @type {Uint8Array | undefined} */
   known = undefined;
+  /** Whether what it has was computed well. @type {import('./findings').Doubts} */
+  doubts = NONE;
   /** Its memory is script's, who may write to it. */
   isAdopted = false;
 
@@ -70,6 +73,7 @@ class Storage {
     this.exported = false;
     this.fate = FINE;
     this.known = undefined;
+    this.doubts = NONE;
     if (this.gone) destroyBuffer(this.buffer);
   }
 }
@@ -187,7 +191,7 @@ class DeviceTimeline {
   async copyParts(copies) {
     const { complaint } = this.#give('run', '', 1, () => checked(this.device, () => {
       const encoder = this.device.createCommandEncoder();
-      copies.forEach(({ to }) => (to.known = undefined));
+      copies.forEach(({ from, to }) => Object.assign(to, { known: undefined, doubts: doubtsOf([to.doubts, from.doubts]) }));
       copies.forEach(({ from, first, to, at, length }) => encoder.copyBufferToBuffer(from.buffer, first, to.buffer, at, length));
       this.device.queue.submit([encoder.finish()]);
     }));
@@ -205,6 +209,7 @@ class DeviceTimeline {
     };
     const { complaint } = this.#give('run', to.label, 1, () => checked(this.device, copy));
     to.known = from.known;
+    to.doubts = doubtsOf([from.doubts]);
     to.fate = Fate.of(complaint, [from.fate], {
       own: (failure) => failed('run', to.label, failure),
       inherited: (failure) => inherited('run', to.label, 'a tensor is errored', failure),
@@ -243,6 +248,7 @@ class DeviceTimeline {
   writeTensor(tensor, bytes, label) {
     const now = unshared(bytesOf(bytes));
     tensor.known = now.byteLength <= MOST_KNOWN && !tensor.isAdopted ? now.slice() : undefined;
+    tensor.doubts = NONE;
     const { complaint } = this.#give('writeTensor', label, 1, () => checked(this.device, () => writeBytes(this.device, tensor.buffer, now)));
     tensor.fate = Fate.of(complaint, [], {
       own: (failure) => failed('writeTensor', label, failure),
@@ -252,14 +258,15 @@ class DeviceTimeline {
 
   readTensor(request, tensor, into) {
     const { fate } = tensor;
-    const read = () => readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`);
+    const doubts = doubtsOf([tensor.doubts]);
+    const read = () => ({ bytes: readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`), ask: askFor(doubts) });
     const { result, complaint } = this.#give('readTensor', '', 1, () => checked(this.device, read));
     this.#settle(request, async () => {
-      const cause = await fate.end();
+      const cause = (await fate.end()) ?? (await result.ask());
       if (cause !== undefined) {
         throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
       }
-      await arrival(result, complaint, new Uint8Array(into));
+      await arrival(result.bytes, complaint, new Uint8Array(into));
     });
   }
 
@@ -382,7 +389,8 @@ class DeviceTimeline {
     for (const { executable, inputs, outputs, label } of dispatches) {
       const shown = label || executable.label;
       const known = inputs.map((tensor) => tensor.known);
-      const cause = executable.failure ?? inputs.find(({ fate }) => fate.failure !== undefined)?.fate.failure;
+      let doubts = doubtsOf(inputs.map((tensor) => tensor.doubts));
+      const cause = executable.failure ?? inputs.find(({ fate }) => fate.failure !== undefined)?.fate.failure ?? failureIn(doubts);
       let fate;
       const outside = cause === undefined ? refusal(executable.checks, known) : undefined;
       if (outside !== undefined) {
@@ -391,7 +399,10 @@ class DeviceTimeline {
         const what = executable.failure === undefined ? 'an input is errored' : 'the graph can never run again';
         fate = Fate.failed(inherited('dispatch', shown, what, cause));
       } else {
-        runs.push({ executable, inputs, outputs, shown });
+        const isKnown = known.map((bytes) => bytes !== undefined);
+        const found = executable.look(isKnown);
+        if (found !== undefined) doubts = doubtsOf([doubts, [found]]);
+        runs.push({ executable, inputs, outputs, shown, isKnown, found, doubts });
         fate = Fate.of(complaint, inputs.map((tensor) => tensor.fate), {
           own: (failure) => {
             if (failure.code === 'UnknownError') executable.failure ??= failure;
@@ -400,15 +411,16 @@ class DeviceTimeline {
           inherited: (failure) => inherited('dispatch', shown, 'an input is errored', failure),
         });
       }
-      outputs.forEach((tensor) => Object.assign(tensor, { fate, known: undefined }));
+      outputs.forEach((tensor) => Object.assign(tensor, { fate, doubts, known: undefined }));
     }
     if (runs.length === 0) return;
     const recorded = checked(device, () => {
       const encoder = device.createCommandEncoder({ label: runs[0].shown });
-      for (const { executable, inputs, outputs, shown } of runs) {
-        executable.record(encoder, inputs.map((tensor) => tensor.whole), outputs.map((tensor) => tensor.whole), shown);
+      for (const { executable, inputs, outputs, shown, isKnown, found } of runs) {
+        executable.record(encoder, inputs.map((tensor) => tensor.whole), outputs.map((tensor) => tensor.whole), shown, isKnown, found);
       }
       device.queue.submit([encoder.finish()]);
+      runs.forEach(({ doubts }) => askForMany(doubts));
     });
     tell(recorded.complaint);
   }
@@ -425,14 +437,15 @@ class DeviceTimeline {
       return;
     }
     const given = (input) => (input instanceof Part ? input : bytesOf(input));
-    const outside = refusal(executable.checks, inputs.map((input) => (input instanceof Part ? undefined : bytesOf(input))));
+    const doubts = doubtsOf(inputs.map((input) => (input instanceof Part ? input.doubts : NONE)));
+    const outside = failureIn(doubts) ?? refusal(executable.checks, inputs.map((input) => (input instanceof Part ? undefined : bytesOf(input))));
     if (outside !== undefined) {
       settle(request, failed('compute', shown, outside));
       return;
     }
     const wanted = (output) => (output instanceof Part ? output : output !== undefined);
-    const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown);
-    const { result: reads, complaint } = this.#give('compute', label, 1, () => checked(device, start));
+    const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown, doubts);
+    const { result: { reads, ask }, complaint } = this.#give('compute', label, 1, () => checked(device, start));
     this.#settle(request, async () => {
       const wrong = [];
       await Promise.all(reads.map((read, i) => read && read(bytesOf(outputs[i])).catch((error) => void wrong.push(error))));
@@ -441,6 +454,8 @@ class DeviceTimeline {
         if (refused.code === 'UnknownError') executable.failure ??= refused;
         throw failed('compute', shown, refused);
       }
+      const found = await ask();
+      if (found !== undefined) throw failed('compute', shown, found);
       if (wrong.length > 0) throw failed('compute', shown, { code: 'OperationError', message: wrong[0].message });
     });
   }

@@ -10,7 +10,7 @@ use super::handles::Handle;
 use super::relay::Relay;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
-use crate::backend::wgpu::program::{InputCheck, Program};
+use crate::backend::wgpu::program::{Finding, Program};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
 use crate::error::Result;
@@ -58,7 +58,7 @@ pub fn built(Lowered { program, run_bytes, common }: &Lowered) -> Built {
     Built { bytes: *run_bytes, kept_bytes, in_tensors: program.placements.clone(), ..Built::default() }
 }
 
-/// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, checks}`; of a model that may have several graphs also
+/// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, checks, findings}`; of a model that may have several graphs also
 /// `model`, its number, and `identities`, a name for each constant that no other constant of the model has.
 pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
     let Described { program, common, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
@@ -73,8 +73,10 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     scope.set(value, "sizes", bytes::array_buffer(scope, &program.sizes)?)?;
     scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;
     scope.set(value, "outputLengths", numbers(&program.output_lengths)?)?;
-    let checks = scope.array_of(program.checks.iter().map(|check| check_value(scope, check)))?;
+    let checks = scope.array_of(program.checks.iter().map(|found| check_value(scope, Some(found.input), &found.of)))?;
     scope.set(value, "checks", checks)?;
+    let findings = scope.array_of(program.findings.iter().map(|found| check_value(scope, None, found)))?;
+    scope.set(value, "findings", findings)?;
     if let Some(Common { model, identities }) = common {
         scope.set(value, "model", scope.number(*model as f64)?)?;
         let names: Vec<String> = identities.iter().map(|identity| format!("{identity:x}")).collect();
@@ -83,12 +85,12 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     Ok(value)
 }
 
-/// `[input, data type, sizes, whether negative indices count from the end, shape, label]`
-fn check_value<'s>(scope: Scope<'s>, found: &InputCheck) -> Result<Value<'s>> {
-    let check = &found.check;
+/// `[input or -1, data type, sizes, whether negative indices count from the end, shape, label]`
+fn check_value<'s>(scope: Scope<'s>, input: Option<usize>, found: &Finding) -> Result<Value<'s>> {
+    let Finding { data_type, check } = found;
     let sizes = scope.array_of(check.op.sizes.iter().map(|&size| scope.unsigned(size)))?;
     let shape = scope.array_of(check.shape.iter().map(|&size| scope.number(size as f64)))?;
-    let (input, data_type) = (scope.number(found.input as f64)?, scope.unsigned(found.data_type as u32)?);
+    let (input, data_type) = (scope.number(input.map_or(-1.0, |input| input as f64))?, scope.unsigned(*data_type as u32)?);
     let parts = [input, data_type, sizes, scope.boolean(check.op.from_end)?, shape, scope.string(&check.label)?];
     scope.array_of(parts.into_iter().map(Ok))
 }

@@ -2,7 +2,7 @@
 // streams. A message is a line of JSON that ends with the lengths of parts, and then these parts.
 //
 // First it says what there is: {half, subgroups, limits}, or {why} there is nothing. Then, for each
-// {name, shaders, steps, constants, arenaLength, outputLengths, parts} with the parts dispatches, sizes, texts, constants, inputs: the
+// {name, shaders, steps, constants, arenaLength, outputLengths, findings, parts} with the parts dispatches, sizes, texts, constants, inputs: the
 // outputs, or {failure}.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
@@ -40,14 +40,16 @@ async function answer(header, parts = []) {
   if (!process.stdout.write(Buffer.concat([Buffer.from(line), ...parts]))) await once(process.stdout, 'drain');
 }
 
-async function run(device, pipelines, { name, shaders, steps, constants, arenaLength, outputLengths, parts }) {
+async function run(device, pipelines, { name, shaders, steps, constants, arenaLength, outputLengths, findings, parts }) {
   const [dispatches, sizes, ...others] = parts;
   const texts = others.splice(0, shaders.length);
   const bytes = others.splice(0, constants.length);
   const description = {
     // Numbers begin at a multiple of their size.
     dispatches: Uint8Array.from(dispatches).buffer,
-    steps, stepLabels: steps.map(() => ''), shaders, constants, arenaLength, outputLengths, checks: [],
+    steps, stepLabels: steps.map(() => ''), shaders, constants, arenaLength, outputLengths,
+    // Nobody asks what was found.
+    checks: [], findings: Array(findings).fill([]),
     sizes: Uint8Array.from(sizes).buffer,
   };
   const source = {
@@ -55,8 +57,8 @@ async function run(device, pipelines, { name, shaders, steps, constants, arenaLe
     copyConstant: (constant, offset, into) => into.set(bytes[constant].subarray(offset, offset + into.length)),
   };
   const executable = await createExecutable(device, pipelines, source, description, others.length, name, new GraphMemory(), () => {});
-  const { result, complaint } = checked(device, () => executable.start(others, outputLengths.map(() => true), name));
-  const outputs = await Promise.all(result.map((read) => read()));
+  const { result, complaint } = checked(device, () => executable.start(others, outputLengths.map(() => true), name, []));
+  const outputs = await Promise.all(result.reads.map((read) => read()));
   const refused = await complaint;
   executable.destroy();
   if (refused) throw refused;

@@ -89,6 +89,7 @@ impl Dawn {
             "constants": program.constants.iter().map(|constant| constant.as_slice().len()).collect::<Vec<_>>(),
             "arenaLength": program.arena_length,
             "outputLengths": program.output_lengths,
+            "findings": program.findings.len(),
             "parts": parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
         });
         writeln!(self.to, "{header}").expect("the process listens");

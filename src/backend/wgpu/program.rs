@@ -38,17 +38,18 @@ impl Program {
         self.constants.iter().map(|constant| constant.len()).sum::<usize>() + self.arena_length
     }
 
-    /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid, what it places (0 for nothing, else the
-    /// input's position and one) and number of bindings, and for each binding its buffer (0 an input, 1 an output, 2 a constant, 3 the
-    /// arena, 4 the sizes) and the position of that, offset and length.
+    /// The dispatches as numbers of 64 bits, as script has them: for each its step, shader, grid, what it places and what it looks at (0 for
+    /// nothing, else the input's position and one) and number of bindings, and for each binding its buffer (0 an input, 1 an output,
+    /// 2 a constant, 3 the arena, 4 the sizes, 5 the findings) and the position of that, offset and length.
     /// `lib/webgpu/executable.js` reads it.
     pub fn encode_dispatches(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
         let mut add = |number: usize| encoded.extend((number as f64).to_le_bytes());
         for dispatch in &self.dispatches {
             let grid = dispatch.grid.map(|count| count as usize);
-            let places = dispatch.places.map_or(0, |input| input + 1);
-            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain([places, dispatch.bindings.len()]).for_each(&mut add);
+            let [places, looks_at] = [dispatch.places, dispatch.looks_at].map(|input| input.map_or(0, |input| input + 1));
+            let rest = [places, looks_at, dispatch.bindings.len()];
+            [dispatch.step, dispatch.shader].into_iter().chain(grid).chain(rest).for_each(&mut add);
             for &Memory { slot, offset, length } in &dispatch.bindings {
                 let (kind, position) = match slot {
                     Slot::Input(position) => (0, position),
@@ -69,8 +70,7 @@ impl Program {
 #[derive(Debug)]
 pub struct InputCheck {
     pub input: usize,
-    pub data_type: DataType,
-    pub check: Check,
+    pub of: Finding,
 }
 
 impl InputCheck {
@@ -79,7 +79,8 @@ impl InputCheck {
         let found = plan.steps.iter().flat_map(|step| step.checks.iter().map(move |check| (step.inputs[check.input], check)));
         let of_input = |(id, check): (ValueId, &Check)| match &plan.values[id.0] {
             Value { place: Place::Input(input), descriptor, .. } => {
-                Some(InputCheck { input: *input, data_type: descriptor.data_type, check: check.clone() })
+                let of = Finding { data_type: descriptor.data_type, check: check.clone() };
+                Some(InputCheck { input: *input, of })
             }
             _ => None,
         };
@@ -89,8 +90,8 @@ impl InputCheck {
     /// # Errors
     /// `OperationError` with the first index that is outside.
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
-        let Check { op, shape, label, .. } = &self.check;
-        op.outside_in(self.data_type, bytes).map_or(Ok(()), |outside| Err(outside.error(label, shape, op.from_end)))
+        let Finding { data_type, check: Check { op, shape, label, .. } } = &self.of;
+        op.outside_in(*data_type, bytes).map_or(Ok(()), |outside| Err(outside.error(label, shape, op.from_end)))
     }
 }
 

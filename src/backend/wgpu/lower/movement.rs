@@ -26,7 +26,7 @@ pub fn reshape(lowering: &mut Lowering<'_>, op: &Reshape, operands: &Operands) -
     copy(lowering, input, operands.output(), &Strided::dense(&input.shape))
 }
 
-/// A copy; what is outside is found by whoever reads the indices.
+/// A copy; what is outside is found before whoever reads the indices ([`super::checks`]).
 pub fn check_indices(lowering: &mut Lowering<'_>, op: &CheckIndices, operands: &Operands) -> Result<()> {
     let input = operands.input(op.indices);
     copy(lowering, input, operands.output(), &Strided::dense(&input.shape))
