@@ -218,6 +218,28 @@ const rows = (type, shape, table) =>
 
 const messages = (promise) => promise.then(() => 'it ran', (error) => [error, error.cause, error.cause?.cause].map((one) => one?.message ?? '').join('\n'));
 
+onDevice('indices from the host are looked at before a run', async () => {
+  const { context } = await newContext();
+  const initializers = [tensor('t', 'float', [6], floats(0, 1, 2, 3, 4, 5))];
+  for (const [type, View] of [['int64', BigInt64Array], ['int32', Int32Array]]) {
+    const nodes = [{ op: 'Gather', name: 'embed', inputs: ['t', 'i'], outputs: ['y'] }];
+    const model = await loadOnnx(context, writeModel({ opset: 17, inputs: [{ name: 'i', type, shape: [2] }], outputs: [{ name: 'y' }], initializers, nodes }));
+    const bindings = await model.createBindings();
+    const idsOf = (...ids) => View.from(ids, type === 'int64' ? BigInt : Number);
+    const bound = (ids) => {
+      bindings.write('i', ids);
+      bindings.dispatch();
+      return bindings.read('y');
+    };
+    for (const run of [async (ids) => (await model.run({ i: ids })).y, bound]) {
+      expect([...(await run(idsOf(5, -6))).data]).toEqual([5, 0]);
+      expect(await messages(run(idsOf(5, 6)))).toMatch('node embed: found the index 6 at [1], allowed -6 to 5');
+      expect([...(await run(idsOf(1, 2))).data]).toEqual([1, 2]);
+    }
+    [bindings, model].forEach((one) => one.destroy());
+  }
+});
+
 onDevice('indices that the device has computed are looked at there', async () => {
   const { context } = await newContext();
   const most = 2 ** 62;
