@@ -128,7 +128,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Copies a tensor's contents to a buffer of the same length.
     ///
     /// # Errors
-    /// `OperationError` when it turns out now that a run which they were computed by has failed; any other error is about the read.
+    /// With a cause when it turns out now that a run which they were computed by has failed; others are about the read.
     fn read(&self, from: &Arc<Self::Tensor>, into: HostBuffer, done: Done<()>);
 
     /// Runs a graph. When the end is reported nothing touches the bound tensors any more.

@@ -635,13 +635,13 @@ impl<'a, B: Backend> Wait<'a, B> {
 
 /// The failure of a read, of which a run may be the reason.
 fn unread(error: Error, of: Option<&(&'static str, String)>) -> Error {
-    match (error.kind(), of) {
-        (Kind::Operation, Some((method, label))) => error.of(method, label),
-        (Kind::Operation, None) => {
-            let message = format!("readTensor: the tensor is errored: {}", error.message());
-            Error::new(Kind::Operation, message).caused_by(error)
+    match (error.cause().cloned(), of) {
+        (Some(run), Some((method, label))) => run.of(method, label),
+        (Some(run), None) => {
+            let message = format!("readTensor: the tensor is errored: {}", run.message());
+            Error::new(Kind::Operation, message).caused_by(run)
         }
-        _ => Error::new(Kind::Unknown, format!("readTensor: {}", error.message())),
+        (None, _) => Error::new(Kind::Unknown, format!("readTensor: {}", error.message())),
     }
 }
 

@@ -233,7 +233,7 @@ impl Backend for Gpu {
 
     fn read(&self, from: &Arc<Storage>, into: HostBuffer, done: Done<()>) {
         let doubts = from.doubts();
-        match doubts.check() {
+        match doubts.check_read() {
             Ok(()) => self.order(Job::Read { from: from.clone(), doubts, into, done }),
             Err(error) => done.report(Err(error)),
         }

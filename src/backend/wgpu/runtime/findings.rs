@@ -68,6 +68,14 @@ impl Doubts {
         self.0.iter().find_map(|findings| findings.failure()).map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// The same for a read.
+    ///
+    /// # Errors
+    /// One that is caused by that of the run.
+    pub fn check_read(&self) -> Result<()> {
+        self.check().map_err(|error| Error::new(error.kind(), error.message().to_owned()).caused_by(error))
+    }
+
     pub fn add(&mut self, findings: &Arc<Findings>) {
         if !findings.is_nothing() && !self.0.iter().any(|known| Arc::ptr_eq(known, findings)) {
             self.0.push(findings.clone());

@@ -110,9 +110,8 @@ impl Submitter {
         }
         let staged = match self.stage(Some(&from.buffer), &doubts) {
             Ok(staged) => staged,
-            // Another error would say that what is read was computed wrong.
             Err(error) => {
-                done.report(Err(Error::new(Kind::Unknown, error.message().to_owned())));
+                done.report(Err(error));
                 return None;
             }
         };
@@ -121,7 +120,7 @@ impl Submitter {
         Some(self.bring(staged, move |brought| {
             reading.finish(|into| {
                 let bytes = brought?;
-                doubts.check()?;
+                doubts.check_read()?;
                 let length = into.len();
                 into.as_mut_slice().copy_from_slice(&bytes[..length]);
                 Ok(())
