@@ -316,9 +316,9 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     const ready = await Promise.all(made);
     /** @type {Dispatch[]} */
     const dispatches = [];
-    const add = ({ shader, ...rest }) => {
-      const dispatch = { ...rest, pipeline: ready[shader], fixed: undefined };
-      if (dispatch.memory.every(({ kind }) => kind >= CONSTANT && kind !== FINDINGS)) dispatch.fixed = group(device, dispatch, own, [], inputs);
+    const add = ({ step, shader, grid, places, looksAt, memory }) => {
+      const dispatch = { pipeline: ready[shader], step, grid, places, looksAt, memory, fixed: undefined };
+      if (memory.every(({ kind }) => kind >= CONSTANT && kind !== FINDINGS)) dispatch.fixed = group(device, dispatch, own, [], inputs);
       dispatches.push(dispatch);
     };
     const checks = [];
