@@ -83,6 +83,7 @@ describe('the C library', () => {
     expect([during, report.excludeNetwork]).toEqual([true, false]);
   });
 
+  // Other systems have one C library each.
   (process.platform === 'linux' ? test : test.skip)('of this process is found both ways, and no program is run for it', () => {
     expect(ofProgram()).toBe(ofReport());
     expect(ofProgram('/nowhere')).toBeUndefined();
