@@ -434,14 +434,14 @@ fn infinite_weights_over_padding_make_no_numbers() {
 fn what_is_not_a_number_stays_where_it_is() {
     // The filter of the second is large enough to be divided among threads.
     for (height, width, channels, outputs) in [(40, 40, 24, 32), (5, 8, 512, 150)] {
-        for place in [0, 5000, height * width * channels - 1] {
-            for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38] {
-                let inputs =
-                    [(vec![1, height, width, channels], false), (vec![outputs, channels, 3, 3], true), (vec![outputs], true)];
-                for [down, across] in [[1, 1], [2, 3]] {
-                    let op = conv(1, [1, 1], [down, across], [down, down, across, across], true);
-                    check_with(op, &[], &inputs, &[1, height, width, outputs], |input| input[place] = number);
-                }
+        // Each number and each place, and not all pairs, which take more than 20 minutes in QEMU, on ARM.
+        let last = height * width * channels - 1;
+        for (number, place) in [(f32::NAN, 0), (f32::INFINITY, 5000), (f32::NEG_INFINITY, last), (3e38, 0)] {
+            let inputs =
+                [(vec![1, height, width, channels], false), (vec![outputs, channels, 3, 3], true), (vec![outputs], true)];
+            for [down, across] in [[1, 1], [2, 3]] {
+                let op = conv(1, [1, 1], [down, across], [down, down, across, across], true);
+                check_with(op, &[], &inputs, &[1, height, width, outputs], |input| input[place] = number);
             }
         }
     }
