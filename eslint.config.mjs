@@ -19,5 +19,13 @@ export default [
   },
   { files: ['**/*.js'], languageOptions: { sourceType: 'commonjs' } },
   { files: ['**/*.mjs'], languageOptions: { sourceType: 'module' } },
+  {
+    // A function has one idea. A suite of tests is one call.
+    ignores: ['__tests__/**'],
+    rules: {
+      complexity: ['error', 15],
+      'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+    },
+  },
   { files: ['__tests__/**/*.js'], languageOptions: { globals: globals.jest } },
 ];

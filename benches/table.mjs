@@ -1,3 +1,5 @@
+import { aligned } from './aligned.mjs';
+
 // The comparison as text for a terminal.
 export function table(rows, { left, right }) {
   const head = ['workload', 'metric', `${left} µs`, `${right} µs`, 'ratio', 'lowest', 'highest', 'control left', 'control right'];
@@ -12,13 +14,7 @@ export function table(rows, { left, right }) {
     row.leftControl.toFixed(2),
     row.rightControl.toFixed(2),
   ]);
-  const widths = head.map((title, column) => Math.max(title.length, ...body.map((cells) => cells[column].length)));
-  const line = (cells) =>
-    cells
-      .map((cell, column) => (column < 2 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
-      .join('  ')
-      .trimEnd();
-  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+  return aligned(head, body, 2);
 }
 
 function time(us) {

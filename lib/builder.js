@@ -8,7 +8,7 @@ const { toContext } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { createGraph } = require('./graph.js');
-const { expose, receiver, requireArguments } = require('./interface.js');
+const { expose, receiverOf, requireArguments } = require('./interface.js');
 const { builderOf, createOperand, idOf } = require('./operand.js');
 const { defineOperators, foreignOperand, operand } = require('./operators.js');
 const { begin } = require('./settle.js');
@@ -109,16 +109,9 @@ class MLGraphBuilder {
   }
 }
 
+const self = receiverOf('MLGraphBuilder', stateOf);
 defineOperators(MLGraphBuilder.prototype, self, requireCanBuild);
 expose(MLGraphBuilder, stateOf);
-
-function self(value, member) {
-  try {
-    return receiver(value, stateOf, 'MLGraphBuilder');
-  } catch (error) {
-    throw conversionError(error, `MLGraphBuilder.${member}`);
-  }
-}
 
 /** "If this can not build, then throw an InvalidStateError". */
 function requireCanBuild(builder, operator, label) {

@@ -2,8 +2,8 @@
 
 // Recorded work that can be submitted again and again (docs/extensions.md D5).
 
-const { conversionError, invalidState, named, typeError, nativeError } = require('./errors.js');
-const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { invalidState, named, typeError, nativeError } = require('./errors.js');
+const { construct, expose, illegalUnless, interfaceType, receiverOf } = require('./interface.js');
 const { isDestroyed } = require('./tensor.js');
 const { isGPUCommandBuffer } = require('./webgpu/device.js');
 const { isExported } = require('./webgpu/sharing.js');
@@ -31,11 +31,7 @@ class MLCommandBuffer {
   }
 
   get label() {
-    try {
-      return receiver(this, stateOf, 'MLCommandBuffer').label;
-    } catch (error) {
-      throw conversionError(error, 'MLCommandBuffer.label');
-    }
+    return self(this, 'label').label;
   }
 
   static {
@@ -44,6 +40,7 @@ class MLCommandBuffer {
 }
 
 expose(MLCommandBuffer, stateOf);
+const self = receiverOf('MLCommandBuffer', stateOf);
 
 /**
  * @param {import('./states').ContextState} context

@@ -8,7 +8,7 @@ const { toContext } = require('./context.js');
 const { conversionError, invalidState, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
-const { expose, receiver, requireArguments } = require('./interface.js');
+const { expose, receiverOf, requireArguments } = require('./interface.js');
 const { argument } = require('./webidl.js');
 
 let stateOf;
@@ -76,14 +76,7 @@ class MLCommandEncoder {
 }
 
 expose(MLCommandEncoder, stateOf);
-
-function self(value, member) {
-  try {
-    return receiver(value, stateOf, 'MLCommandEncoder');
-  } catch (error) {
-    throw conversionError(error, `MLCommandEncoder.${member}`);
-  }
-}
+const self = receiverOf('MLCommandEncoder', stateOf);
 
 function requireRecording(encoder, operator, label) {
   if (encoder.finished) throw invalidState(operator, label, 'finish() was called on the MLCommandEncoder; an encoder makes one MLCommandBuffer');

@@ -14,7 +14,7 @@ const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js'
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
-const { construct, expose, illegalUnless, interfaceType, receiver, requireArguments } = require('./interface.js');
+const { construct, expose, illegalUnless, interfaceType, receiverOf, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
 const { Order } = require('./order.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
@@ -279,14 +279,7 @@ class MLContext {
 }
 
 expose(MLContext, stateOf);
-
-function self(value, member) {
-  try {
-    return receiver(value, stateOf, 'MLContext');
-  } catch (error) {
-    throw conversionError(error, `MLContext.${member}`);
-  }
-}
+const self = receiverOf('MLContext', stateOf);
 
 /** The first two steps of readTensor() and writeTensor(). */
 function requireUsable(operator, label, context, tensor) {

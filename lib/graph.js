@@ -3,8 +3,7 @@
 // https://www.w3.org/TR/webnn/#api-mlgraph
 
 const { bufferFor } = require('./descriptor.js');
-const { conversionError } = require('./errors.js');
-const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { construct, expose, illegalUnless, interfaceType, receiverOf } = require('./interface.js');
 const { refuseWaiting } = require('./settle.js');
 
 const collected = new FinalizationRegistry(({ order, handle }) => order.destroyGraph(handle));
@@ -48,14 +47,7 @@ class MLGraph {
 }
 
 expose(MLGraph, stateOf);
-
-function self(value, member) {
-  try {
-    return receiver(value, stateOf, 'MLGraph');
-  } catch (error) {
-    throw conversionError(error, `MLGraph.${member}`);
-  }
-}
+const self = receiverOf('MLGraph', stateOf);
 
 /** Names with their positions in a dispatch, and what has to be there: a tensor of that descriptor, or so much memory. */
 function descriptors(list) {

@@ -5,7 +5,7 @@
 //
 // An object is proved by a private field of its class, never by its prototype chain (docs/extensions.md A3).
 
-const { Mismatch, TooFewArguments, at } = require('./errors.js');
+const { Mismatch, TooFewArguments, at, conversionError } = require('./errors.js');
 const { nameInstances, withArticle } = require('./show.js');
 
 /** What only this module can give to a constructor. */
@@ -31,11 +31,35 @@ function interfaceType(name, stateOf) {
   };
 }
 
-/** The state of a method's receiver. */
+/**
+ * The state of a method's receiver.
+ * @template S
+ * @param {unknown} self
+ * @param {(value: unknown) => S | undefined} stateOf
+ * @param {string} name
+ * @returns {S}
+ */
 function receiver(self, stateOf, name) {
   const state = stateOf(self);
   if (state === undefined) throw at("'this'", new Mismatch(self, withArticle(name)));
   return state;
+}
+
+/**
+ * What the members of an interface call for the state of their receiver.
+ * @template S
+ * @param {string} name of the interface
+ * @param {(value: unknown) => S | undefined} stateOf
+ * @returns {(value: unknown, member: string) => S}
+ */
+function receiverOf(name, stateOf) {
+  return (value, member) => {
+    try {
+      return receiver(value, stateOf, name);
+    } catch (error) {
+      throw conversionError(error, `${name}.${member}`);
+    }
+  };
 }
 
 /** WebIDL's overload resolution, step 4: too few arguments. */
@@ -62,4 +86,4 @@ function expose(Interface, stateOf) {
   nameInstances(name, (value) => stateOf(value) !== undefined);
 }
 
-module.exports = { construct, expose, illegalUnless, interfaceType, receiver, requireArguments };
+module.exports = { construct, expose, illegalUnless, interfaceType, receiver, receiverOf, requireArguments };

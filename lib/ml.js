@@ -5,7 +5,7 @@
 const native = require('./native.js');
 const { createContext, createDeviceContext } = require('./context.js');
 const { conversionError } = require('./errors.js');
-const { construct, expose, illegalUnless, receiver } = require('./interface.js');
+const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
 const { begin, settle } = require('./settle.js');
 const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, usvString } = require('./webidl.js');
 const { FP_MATH } = require('./fp-math.js');
@@ -36,11 +36,7 @@ class ML {
 
   createContext(options = undefined) {
     try {
-      try {
-        receiver(this, brandOf, 'ML');
-      } catch (error) {
-        throw conversionError(error, 'ML.createContext');
-      }
+      self(this, 'createContext');
       // Overload resolution: a GPUDevice of any implementation is told by its interface (docs/extensions.md F1).
       if (isGPUDevice(options)) return onDevice(options);
       try {
@@ -71,6 +67,7 @@ class ML {
 }
 
 expose(ML, brandOf);
+const self = receiverOf('ML', brandOf);
 
 /** "To create a context" given a GPUDevice. */
 function onDevice(gpuDevice) {

@@ -6,7 +6,7 @@
 const { loadOnnx } = require('./onnx/load.js');
 const { inspectOnnx } = require('./onnx/inspect.js');
 const { OnnxBindings } = require('./onnx/bindings.js');
-const { OnnxModel } = require('./onnx/model.js');
+const { OnnxModel } = require('./onnx/onnx-model.js');
 const { OnnxTensor } = require('./onnx/tensor.js');
 
 module.exports = { OnnxBindings, OnnxModel, OnnxTensor, inspectOnnx, loadOnnx };

@@ -3,8 +3,7 @@
 // https://www.w3.org/TR/webnn/#api-mltensor
 
 const { bufferFor, dataTypes } = require('./descriptor.js');
-const { conversionError } = require('./errors.js');
-const { construct, expose, illegalUnless, interfaceType, receiver } = require('./interface.js');
+const { construct, expose, illegalUnless, interfaceType, receiverOf } = require('./interface.js');
 const { refuseWaiting } = require('./settle.js');
 
 const collected = new FinalizationRegistry(({ order, handle }) => order.destroyTensor(handle));
@@ -69,14 +68,7 @@ class MLTensor {
 }
 
 expose(MLTensor, stateOf);
-
-function self(value, member) {
-  try {
-    return receiver(value, stateOf, 'MLTensor');
-  } catch (error) {
-    throw conversionError(error, `MLTensor.${member}`);
-  }
-}
+const self = receiverOf('MLTensor', stateOf);
 
 /**
  * "Creating an MLTensor", without its memory, which the native side makes later. The object can be had as soon as there

@@ -5,7 +5,7 @@
 const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
 const { Ahead, FEW, MOST_ROOM, ROOM } = require('../../lib/onnx/ahead.js');
-const { modelState } = require('../../lib/onnx/model.js');
+const { modelOf } = require('../../lib/onnx/onnx-model.js');
 const { tensor, writeModel } = require('./write.js');
 
 describe('which ones', () => {
@@ -130,7 +130,7 @@ describe('of a model', () => {
   test('are made when nothing runs, used like others, and go with the model', async () => {
     const before = (await context.memoryUsage()).graphs;
     const model = await loadOnnx(context, bytes);
-    const { plans } = modelState(model);
+    const { plans } = modelOf(model);
     const [made, ahead] = [jest.spyOn(plans, 'make'), jest.spyOn(plans, 'makeAhead')];
     for (const [i, length] of [2, 40, 20, 30].entries()) {
       await run(model, length);
@@ -153,7 +153,7 @@ describe('of a model', () => {
   test('whoever wants one that is being made does not wait for it', async () => {
     const before = (await context.memoryUsage()).graphs;
     const model = await loadOnnx(context, bytes);
-    const { plans } = modelState(model);
+    const { plans } = modelOf(model);
     const made = jest.spyOn(plans, 'make');
     for (const length of [2, 40, 20]) await run(model, length);
     // The first of them is begun when this one ends, and cannot be there yet.
@@ -172,7 +172,7 @@ describe('of a model', () => {
 
   test('none in the place of others', async () => {
     const model = await loadOnnx(context, bytes);
-    const { contextState, plans } = modelState(model);
+    const { contextState, plans } = modelOf(model);
     const begun = jest.spyOn(contextState.order, 'planOnnx');
     // As many as are kept, and one more.
     await model.prepare(Array.from({ length: 513 }, (_, i) => ({ x: [2 * i + 1] })));
@@ -186,7 +186,7 @@ describe('of a model', () => {
     const other = await ml.createContext({ accelerated: false });
     const model = await loadOnnx(other, bytes);
     for (const length of [2, 40, 20, 30]) await run(model, length);
-    const making = modelState(model).plans.makeAhead();
+    const making = modelOf(model).plans.makeAhead();
     other.destroy();
     await making;
     model.destroy();

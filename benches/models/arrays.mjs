@@ -1,5 +1,6 @@
 // Named typed arrays in a file: a line of JSON, then the bytes of one after the other.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { halfValue } from '../../lib/command-line/numbers.js';
 
 const ARRAYS = {
   float32: Float32Array,
@@ -48,12 +49,4 @@ export function largestDifference(left, right) {
     }
   }
   return { difference, largest };
-}
-
-function halfValue(bits) {
-  const exponent = (bits >>> 10) & 31;
-  const fraction = bits & 1023;
-  const sign = bits & 0x8000 ? -1 : 1;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }

@@ -1,3 +1,5 @@
+import { aligned } from '../aligned.mjs';
+
 // The comparison of models as text for a terminal.
 export function modelTable(rows, { left, right }) {
   const head = ['model', `${left} ms`, 'best', `${right} ms`, 'best', 'ratio', 'to fastest', 'spread', 'load', 'load', 'MiB', 'MiB', 'difference', 'of', 'control', 'control'];
@@ -20,13 +22,7 @@ export function modelTable(rows, { left, right }) {
       ...both(({ control }) => control.toFixed(2)),
     ];
   });
-  const widths = head.map((title, column) => Math.max(title.length, ...body.map((cells) => cells[column].length)));
-  const line = (cells) =>
-    cells
-      .map((cell, column) => (column < 1 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
-      .join('  ')
-      .trimEnd();
-  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
+  return aligned(head, body, 1);
 }
 
 function ms(value) {

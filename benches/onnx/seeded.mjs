@@ -1,15 +1,11 @@
 // Numbers from a seed.
 
-/** Numbers in -1 to 1 (mulberry32). */
+import { generator as numbers } from '../../lib/command-line/numbers.js';
+
+/** Numbers in -1 to 1. */
 export function generator(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2147483648 - 1;
-  };
+  const random = numbers(seed);
+  return () => 2 * random() - 1;
 }
 
 /** Whole numbers from one up to a limit. */

@@ -42,7 +42,14 @@ async function run(args) {
   return result.unsupported.length > 0 ? 3 : 0;
 }
 
+const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
 function text(result) {
+  return [...content(result), ...needs(result), ...support(result)].join('\n');
+}
+
+/** What is in the file. */
+function content(result) {
   const opsets = Object.entries(result.opsets).map(([domain, version]) => `${domain} ${version}`);
   const lines = [`${result.producer || 'unknown producer'}, IR version ${result.irVersion}, ${opsets.join(', ')}`];
   for (const side of ['inputs', 'outputs']) {
@@ -56,8 +63,13 @@ function text(result) {
   lines.push(`${nodes} nodes`);
   const sorted = [...result.operators].sort((a, b) => b.count - a.count);
   for (const { domain, operator, count } of sorted) lines.push(`  ${String(count).padStart(6)}  ${domain === 'ai.onnx' ? '' : `${domain}.`}${operator}`);
-  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   lines.push(`${result.parameters} parameters, ${mib(result.parameterBytes)}`);
+  return lines;
+}
+
+/** What loading it tells. */
+function needs(result) {
+  const lines = [];
   if (result.openDimensions?.length > 0) lines.push(`open dimensions: ${result.openDimensions.join(', ')}; a plan is made for each shape that a run has`);
   else if (result.memory !== undefined) lines.push(`memory when loaded: ${mib(result.memory.graphs)}`);
   if (result.cuts?.length > 0) {
@@ -65,12 +77,13 @@ function text(result) {
     for (const { node, operator, reason } of result.cuts) lines.push(`  ${node}: ${operator}: ${reason}`);
   }
   if (result.notLoaded !== undefined) lines.push(`not loaded: ${result.notLoaded}`);
-  if (result.unsupported.length === 0) lines.push(result.memory === undefined || result.openDimensions.length > 0 ? 'every operator is supported' : 'every node is supported');
-  else lines.push(`${result.unsupported.length} nodes are not supported`);
-  for (const { name, operator, domain, version, reason } of result.unsupported) {
-    lines.push(`  ${name}: ${operator} of ${domain} version ${version}: ${reason}`);
-  }
-  return lines.join('\n');
+  return lines;
+}
+
+function support({ unsupported, memory, openDimensions }) {
+  if (unsupported.length === 0) return [memory === undefined || openDimensions.length > 0 ? 'every operator is supported' : 'every node is supported'];
+  const nodes = unsupported.map(({ name, operator, domain, version, reason }) => `  ${name}: ${operator} of ${domain} version ${version}: ${reason}`);
+  return [`${unsupported.length} nodes are not supported`, ...nodes];
 }
 
 module.exports = { run, usage };

@@ -5,19 +5,8 @@
 const { readFileSync } = require('node:fs');
 const { ARRAYS } = require('../onnx/arrays.js');
 const { readNpy } = require('./npy.js');
+const { generator, halfValue } = require('./numbers.js');
 const { Usage } = require('./options.js');
-
-/** Numbers from a seed (mulberry32). */
-function generator(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 /** Floats from -1 to 1; integers 0 or 1, which are valid as indices and as masks. */
 function randomArray({ dataType, shape }, random) {
@@ -199,14 +188,6 @@ function summarize(array, dataType) {
     notFinite: array.length - finite,
     first: Array.from({ length: Math.min(array.length, 6) }, (_, i) => value(i)),
   };
-}
-
-function halfValue(bits) {
-  const exponent = (bits >>> 10) & 31;
-  const fraction = bits & 1023;
-  const sign = bits & 0x8000 ? -1 : 1;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
 module.exports = { madeUpScalars, shapedInputs, makeConstants, makeInputs, summarize };

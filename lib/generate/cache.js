@@ -4,8 +4,8 @@
 
 const native = require('../native.js');
 const { invalidState, typeError } = require('../errors.js');
+const { receiverOf } = require('../interface.js');
 const { begin } = require('../settle.js');
-const { show } = require('../show.js');
 
 const NAME = 'generate';
 
@@ -18,12 +18,12 @@ const sessions = new FinalizationRegistry((handle) => native.destroySession(hand
  * @typedef {{handle: number, others: string[]}} Decoder
  */
 
-/** @type {WeakMap<object, Promise<Decoder>>} by the state of a model */
+/** @type {WeakMap<import('../onnx/model.js').Model, Promise<Decoder>>} */
 const opened = new WeakMap();
 
 /**
  * The decoder of a model, which is looked for once.
- * @param {object} model state of an OnnxModel
+ * @param {import('../onnx/model.js').Model} model
  * @returns {Promise<Decoder>}
  */
 function decoderOf(model) {
@@ -80,11 +80,7 @@ class GenerationCache {
   }
 }
 
-function self(value, member) {
-  const state = stateOf(value);
-  if (state === undefined) throw new TypeError(`GenerationCache.${member}: 'this': found ${show(value)}, allowed a GenerationCache`);
-  return state;
-}
+const self = receiverOf('GenerationCache', stateOf);
 
 /** Takes a cache for a call, until {@link release}. */
 function take(cache, model) {

@@ -5,7 +5,7 @@
 const { types } = require('node:util');
 const native = require('../native.js');
 const { invalidState, nativeError, typeError } = require('../errors.js');
-const { modelState } = require('../onnx/model.js');
+const { modelOf } = require('../onnx/onnx-model.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
 const { GenerationCache, NAME, decoderOf, release, sessionOf, take } = require('./cache.js');
@@ -18,21 +18,21 @@ const { readGiven, readOptions, readPrompts } = require('./options.js');
  * @returns {AsyncGenerator<import('../generate.d.ts').GeneratedToken, void, void>}
  */
 function generate(model, ids, options = undefined) {
-  const state = modelState(model);
-  if (state === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
-  const prompts = readPrompts(state.label, ids);
-  return run(state, prompts, readOptions(state.label, options));
+  const loaded = modelOf(model);
+  if (loaded === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
+  const prompts = readPrompts(loaded.label, ids);
+  return run(loaded, prompts, readOptions(loaded.label, options));
 }
 
 async function* run(model, prompts, wish) {
   const { label } = model;
   wish.signal?.throwIfAborted();
-  if (model.destroyed) throw invalidState(NAME, label, 'the OnnxModel was destroyed');
+  model.requireUsable(NAME);
   if (model.handle === undefined) {
     throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
   }
   const cache = take(wish.cache ?? new GenerationCache(), model);
-  model.running++;
+  model.enter();
   try {
     // A step that was under way when the last call ended.
     await cache.running;
@@ -49,7 +49,7 @@ async function* run(model, prompts, wish) {
       cache.destroyed = true;
     }
     release(cache);
-    model.ended();
+    model.leave();
   }
 }
 

@@ -148,8 +148,8 @@ function readGiven({ label, inputs: signatures, defaults }, others, given) {
     throw typeError(NAME, label, `options: inputs: found ${quote(unknown)}, allowed ${others.map(quote).join(', ') || 'no name'}`);
   }
   const wanted = signatures.filter(({ name }) => others.includes(name));
-  const { arrays, shapes } = readInputs(NAME, label, wanted, given, defaults);
-  return { names: wanted.map(({ name }) => name), shapes, arrays: wanted.map(({ name }) => arrays[name]) };
+  const { values, shapes } = readInputs(NAME, label, wanted, given, { defaults });
+  return { names: wanted.map(({ name }) => name), shapes, arrays: wanted.map(({ name }) => values[name]) };
 }
 
 module.exports = { readGiven, readOptions, readPrompts };

@@ -4,7 +4,7 @@
 // met that differ in one open dimension alone, those between them will be met as well. The largest come first: their runs are the longest
 // as it is, and a plan makes them longer.
 
-const { isName } = require('./inputs.js');
+const { isName } = require('./dimensions.js');
 
 /** So many sizes have to be met first. */
 const FEW = 4;

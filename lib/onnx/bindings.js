@@ -3,11 +3,12 @@
 // Values bound to a model's inputs and outputs, for people who run it step by step.
 
 const { invalidState, typeError } = require('../errors.js');
-const { construct, expose, illegalUnless } = require('../interface.js');
+const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');
 const { quote, show } = require('../show.js');
 const { toTensor } = require('../tensor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { readInputs } = require('./inputs.js');
+const { DEVICE, allOf } = require('./places.js');
 const { Kept, keptOf, keptTensor } = require('./kept.js');
 const { resultTensor } = require('./tensor.js');
 
@@ -34,8 +35,8 @@ class OnnxBindings {
   write(name, value) {
     const state = self(this, 'write');
     const input = find(state, 'write', state.takes, name);
-    const { arrays, shapes } = readInputs('write', state.label, [{ ...input, optional: false }], { [name]: value }, undefined, state.keeps);
-    state.write(input, arrays[name], shapes[0]);
+    const { values, shapes } = readInputs('write', state.label, [{ ...input, optional: false }], { [name]: value }, { keeps: state.keeps });
+    state.write(input, values[name], shapes[0]);
   }
 
   /**
@@ -76,12 +77,7 @@ class OnnxBindings {
 }
 
 expose(OnnxBindings, stateOf);
-
-function self(value, member) {
-  const state = stateOf(value);
-  if (state === undefined) throw new TypeError(`OnnxBindings.${member}: 'this': found ${show(value)}, allowed an OnnxBindings`);
-  return state;
-}
+const self = receiverOf('OnnxBindings', stateOf);
 
 function find({ label }, operator, list, name) {
   const found = list.find((candidate) => candidate.name === name);
@@ -100,7 +96,7 @@ function requireLike(label, input, output) {
 }
 
 /** Of a model that is one graph of known shapes: tensors, which stay on the device. */
-class OfOneGraph {
+class GraphBindings {
   destroyed = false;
 
   constructor(model, plan, inputs, outputs, own) {
@@ -146,7 +142,7 @@ function copyOf(dataType, array, shape) {
  * Of other models: values with the shapes that they have from step to step. What a step computes stays on the device, but for sequences. A
  * step is handed over when its plan is there, and does not wait for the one before it to end, unless the model is cut.
  */
-class OfShapes {
+class ValueBindings {
   destroyed = false;
   keeps = true;
   #model;
@@ -208,27 +204,24 @@ class OfShapes {
 
   dispatch() {
     const model = this.#model;
-    model.running++;
+    model.enter();
     this.#then(async () => {
       try {
-        const { arrays, shapes } = readInputs('dispatch', this.label, model.inputs, this.#inputs, model.defaults, true, isTensor);
+        const given = model.read('dispatch', this.#inputs, isTensor);
         // Caches that a step of a decoder appends to stay where they are by themselves.
-        const mayBeStep = this.#targets.size === 0 && !Object.values(arrays).some(isTensor);
-        const step = mayBeStep ? await model.runStep(shapes, arrays, 'dispatch') : undefined;
-        const outputs = step ?? (await this.#runOnDevice(shapes, arrays));
-        this.#bind(this.#inputs, outputs);
+        const mayBeStep = this.#targets.size === 0 && !given.hasTensors;
+        const step = mayBeStep ? await model.runAsStep(given, { operator: 'dispatch' }) : undefined;
+        this.#bind(this.#inputs, step ?? (await this.#runOnDevice(given)));
         if (this.destroyed) this.release();
       } finally {
-        model.ended();
+        model.leave();
       }
     });
   }
 
-  async #runOnDevice(shapes, arrays) {
-    const results = await this.#model.runOnTensors(shapes, arrays, 'dispatch', () => {
-      const wanted = new Set(this.#model.outputs.map(({ name }) => name));
-      return { wanted, kept: wanted, targets: this.#targets };
-    });
+  async #runOnDevice(given) {
+    const stay = this.#model.outputs.map(({ name }) => [name, DEVICE]);
+    const results = await this.#model.runByPlan(given, { operator: 'dispatch', places: new Map([...stay, ...this.#targets]) });
     const bound = Object.entries(results).map(([name, result]) => {
       if (result === null || Array.isArray(result)) return [name, result];
       const { dataType, shape, data, tensor } = result;
@@ -279,18 +272,17 @@ function isTensor(value) {
 
 /**
  * Binds the tensors that are given, and makes the others.
- * @param {object} model state of the model
+ * @param {import('./model.js').Model} model
  * @param {{inputs?: object, outputs?: object}} given
  */
 async function createBindings(model, { inputs = {}, outputs = {} }) {
-  const plan = model.only;
-  if (plan !== undefined && !plan.walks) return new OnnxBindings(construct, await ofOneGraph(model, plan, inputs, outputs));
-  const { label } = model;
+  const { label, oneGraph } = model;
+  if (oneGraph !== undefined) return new OnnxBindings(construct, await graphBindings(model, oneGraph, inputs, outputs));
   const values = Object.create(null);
   for (const [name, value] of Object.entries(inputs)) {
     const signature = find({ label }, 'createBindings', model.inputs, name);
     const all = [{ ...signature, optional: false }];
-    const { arrays, shapes } = readInputs('createBindings', label, all, { [name]: value }, undefined, true, isTensor);
+    const { values: arrays, shapes } = readInputs('createBindings', label, all, { [name]: value }, { keeps: true, isTensor });
     values[name] = isTensor(value) ? value : copyOf(signature.dataType, arrays[name], shapes[0]);
   }
   const targets = new Map();
@@ -300,10 +292,10 @@ async function createBindings(model, { inputs = {}, outputs = {} }) {
     const shape = isTensor(tensor) ? tensor.shape : [];
     targets.set(name, checkTensor('outputs', label, { name, dataType: dataType ?? tensor?.dataType, shape }, tensor));
   }
-  return new OnnxBindings(construct, new OfShapes(model, values, targets));
+  return new OnnxBindings(construct, new ValueBindings(model, values, targets));
 }
 
-async function ofOneGraph(model, plan, givenInputs, givenOutputs) {
+async function graphBindings(model, plan, givenInputs, givenOutputs) {
   const { context, label } = model;
   const own = [];
   const bind = async (argument, signatures, given) => {
@@ -322,11 +314,7 @@ async function ofOneGraph(model, plan, givenInputs, givenOutputs) {
       }
       return [name, checkTensor(argument, label, signature, given[name])];
     });
-    // All of them, so that what was made beside a failure can be destroyed.
-    const settled = await Promise.allSettled(made);
-    const failed = settled.find(({ status }) => status === 'rejected');
-    if (failed !== undefined) throw failed.reason;
-    return Object.fromEntries(settled.map(({ value }) => value));
+    return Object.fromEntries(await allOf(made));
   };
   try {
     const used = model.inputs.filter(({ name }) => plan.graphState.inputs.has(name));
@@ -335,7 +323,7 @@ async function ofOneGraph(model, plan, givenInputs, givenOutputs) {
     for (const { name } of used) {
       if (model.defaults?.[name] !== undefined && givenInputs[name] === undefined) context.writeTensor(inputs[name], bytesOf(model.defaults[name]));
     }
-    return new OfOneGraph(model, plan, inputs, outputs, own);
+    return new GraphBindings(model, plan, inputs, outputs, own);
   } catch (error) {
     for (const tensor of own) tensor.destroy();
     throw error;

@@ -5,27 +5,29 @@
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
 const { quote, show } = require('../show.js');
-const { elementCount, requireArray, requireType } = require('./arrays.js');
+const { requireArray, requireType } = require('./arrays.js');
+const { Dimensions, isKnown, isOneForScalar, text } = require('./dimensions.js');
+const { Given } = require('./given.js');
 const { keptOf } = require('./kept.js');
 const { Named } = require('./named.js');
 const { isShape } = require('./tensor.js');
 
 /**
- * Of a sequence the data type and the shape are those of its elements.
+ * An input or output. Of a sequence the data type and the shape are those of its elements.
  * @typedef {{name: string, dataType: string, type: string, shape: (number | string)[] | null, optional?: boolean, sequence?: boolean,
- *   place?: string}} Signature `place` is what messages call it, as soon as an input was read
+ *   buffer?: ArrayBuffer, place?: string}} Signature `buffer` is the value of an input that need not be passed; `place` is what messages call
+ *   it, as soon as an input was read
  */
 
-/** Longer ones are not shown in messages. */
-const MOST_LISTED = 16;
+/**
+ * How inputs are read.
+ * @typedef {object} Reading
+ * @property {Record<string, ArrayBufferView>} [defaults] of inputs that need not be passed
+ * @property {boolean} [keeps] whether elements that nobody has looked at may stay where they are
+ * @property {(value: unknown) => boolean} [isTensor] tells MLTensors, if these are taken too
+ */
 
-/** A name that stands for one size everywhere. Some writers call every dimension "?", and others by its place. */
-const isName = (name) => /^[A-Za-z_]\w*$/.test(name);
-
-/** What is no shape. */
-const listed = (shape) => (Array.isArray(shape) && shape.length <= MOST_LISTED ? `[${shape.map(show).join(', ')}]` : show(shape));
-
-const text = (shape) => (shape === null ? 'one of any rank' : `[${shape.join(', ')}]`);
+const isNothing = (value) => value === undefined || value === null;
 
 /** Whether these are the names of all inputs, in their order. */
 function areNames(names, signatures) {
@@ -34,197 +36,176 @@ function areNames(names, signatures) {
   return true;
 }
 
-/** Checks that there is exactly what the model takes. */
-function checkNames(operator, label, signatures, given) {
-  if (given === null || typeof given !== 'object') {
-    throw typeError(operator, label, `inputs: found ${show(given)}, allowed an object with a value for each input`);
+/** Reads the inputs of one run. */
+class Reader {
+  #operator;
+  #label;
+  #signatures;
+  #reading;
+  #dimensions;
+  #values = new Named();
+  #shapes;
+  /** The positions of arrays whose shapes follow from others. @type {number[]} */
+  #unshaped = [];
+  #hasKept = false;
+  #hasTensors = false;
+
+  /**
+   * @param {string} operator
+   * @param {string} label
+   * @param {Signature[]} signatures
+   * @param {Reading} reading
+   */
+  constructor(operator, label, signatures, reading) {
+    this.#operator = operator;
+    this.#label = label;
+    this.#signatures = signatures;
+    this.#reading = reading;
+    this.#dimensions = new Dimensions(operator, label);
+    this.#shapes = new Array(signatures.length);
   }
-  const names = Object.keys(given);
-  if (areNames(names, signatures)) return;
-  const known = new Set(signatures.map(({ name }) => name));
-  // Own properties only: an input can have the name of something that all objects inherit.
-  const isMissing = ({ name, optional }) => !optional && !Object.hasOwn(given, name);
-  if (signatures.some(isMissing) || names.some((name) => !known.has(name))) {
-    const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
-    throw typeError(operator, label, `inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
+
+  /** @returns {Given} */
+  read(given) {
+    this.#checkNames(given);
+    for (let i = 0; i < this.#signatures.length; i++) this.#readInput(i, given);
+    this.#infer();
+    return new Given(this.#shapes, this.#values, this.#hasKept, this.#hasTensors);
+  }
+
+  /** @returns {never} */
+  #refuse(message) {
+    throw typeError(this.#operator, this.#label, message);
+  }
+
+  /** Checks that there is exactly what the model takes. */
+  #checkNames(given) {
+    if (given === null || typeof given !== 'object') this.#refuse(`inputs: found ${show(given)}, allowed an object with a value for each input`);
+    const signatures = this.#signatures;
+    const names = Object.keys(given);
+    if (areNames(names, signatures)) return;
+    const known = new Set(signatures.map(({ name }) => name));
+    // Own properties only: an input can have the name of something that all objects inherit.
+    const isMissing = ({ name, optional }) => !optional && !Object.hasOwn(given, name);
+    if (signatures.some(isMissing) || names.some((name) => !known.has(name))) {
+      const list = (all) => (all.length === 0 ? 'none' : all.map(quote).join(', '));
+      this.#refuse(`inputs: found ${list(names)}, allowed exactly the model's inputs ${list([...known])}`);
+    }
+  }
+
+  #readInput(i, given) {
+    const signature = this.#signatures[i];
+    const { name, optional } = signature;
+    signature.place ??= `inputs: ${quote(name)}`;
+    const usual = this.#reading.defaults?.[name];
+    const value = !optional || Object.hasOwn(given, name) ? given[name] : usual;
+    if (optional && isNothing(value) && usual === undefined) this.#values[name] = undefined;
+    else if (signature.sequence) this.#readSequence(i, signature, value);
+    else if (types.isTypedArray(value) || value === null || typeof value !== 'object') this.#readArray(i, signature, value);
+    else this.#readTensor(i, signature, value);
+  }
+
+  /** An array without a shape. */
+  #readArray(i, { name, dataType, shape, place }, array) {
+    requireType(this.#operator, this.#label, place, dataType, array);
+    this.#values[name] = array;
+    if (isKnown(shape)) {
+      requireArray(this.#operator, this.#label, place, dataType, shape, array);
+      this.#shapes[i] = shape;
+    } else this.#unshaped.push(i);
+  }
+
+  /** An array with its shape, or an MLTensor. */
+  #readTensor(i, signature, value) {
+    const { name, dataType, place } = signature;
+    const { keeps, isTensor } = this.#reading;
+    const isOnDevice = isTensor?.(value) === true;
+    if (!isOnDevice && !('data' in value)) this.#refuse(`${place}: found ${show(value)}, allowed a typed array or { data, shape }`);
+    const shape = value.shape ?? value.dims;
+    const isOne = !isOnDevice && isOneForScalar(signature.shape, shape);
+    const kept = keeps && !isOne ? keptOf(value, shape) : undefined;
+    // It is read once, since it may be a getter.
+    const array = kept ?? (isOnDevice ? value : value.data);
+    this.#requireDataType(place, signature, value);
+    this.#dimensions.requireShape(`${place}: shape`, shape);
+    if (!isOne) this.#dimensions.bind(signature, shape);
+    if (kept !== undefined) this.#hasKept = true;
+    else if (isOnDevice) this.#hasTensors = true;
+    else requireArray(this.#operator, this.#label, place, dataType, shape, array);
+    this.#values[name] = array;
+    this.#shapes[i] = isOne ? [] : [...shape];
+  }
+
+  #requireDataType(place, { dataType, type }, value) {
+    const found = value.dataType ?? value.type;
+    if (found !== undefined && found !== dataType && found !== type) this.#refuse(`${place}: found ${show(found)}, allowed ${quote(dataType)}`);
+  }
+
+  /** A sequence's tensors. Names of dimensions may stand for another size in each. */
+  #readSequence(i, signature, list) {
+    const { name, place } = signature;
+    if (!Array.isArray(list)) this.#refuse(`${place}: found ${show(list)}, allowed an array of tensors { data, shape }`);
+    const elements = Array.from(list, (element, position) => this.#readElement(`${place}[${position}]`, signature, element));
+    this.#values[name] = elements.map(([array]) => array);
+    this.#shapes[i] = elements.map(([, shape]) => shape);
+  }
+
+  /** An array and its shape. */
+  #readElement(place, signature, element) {
+    const { dataType, shape: declared } = signature;
+    const isArray = types.isTypedArray(element);
+    if (isArray && isKnown(declared)) {
+      requireArray(this.#operator, this.#label, place, dataType, declared, element);
+      return [element, [...declared]];
+    }
+    if (isArray || element === null || typeof element !== 'object') this.#refuse(`${place}: found ${show(element)}, allowed { data, shape }`);
+    const { data } = element;
+    const shape = element.shape ?? element.dims;
+    this.#requireDataType(place, signature, element);
+    this.#dimensions.requireShape(`${place}: shape`, shape);
+    const isOne = isOneForScalar(declared, shape);
+    if (!isOne) this.#dimensions.requireFit(place, declared, shape);
+    requireArray(this.#operator, this.#label, place, dataType, shape, data);
+    return [data, isOne ? [] : [...shape]];
+  }
+
+  /** Gives arrays without a shape the only one that they can have. */
+  #infer() {
+    let left = this.#unshaped;
+    while (left.length > 0) {
+      const open = left.filter((i) => !this.#inferShape(i));
+      if (open.length === left.length) {
+        const { name, shape, place } = this.#signatures[open[0]];
+        this.#refuse(`${place}: found ${this.#values[name].length} elements, which several shapes ${text(shape)} have, allowed { data, shape }`);
+      }
+      left = open;
+    }
+  }
+
+  /** Whether the shape of an array follows from what is known so far. */
+  #inferShape(i) {
+    const signature = this.#signatures[i];
+    const array = this.#values[signature.name];
+    const shape = this.#dimensions.solve(signature, array.length);
+    if (shape === undefined) return false;
+    this.#dimensions.requireCount(signature, array, shape);
+    this.#dimensions.bind(signature, shape);
+    this.#shapes[i] = shape;
+    return true;
   }
 }
 
 /**
- * The arrays by their names, and the shapes of all inputs in their order: lists of them for a sequence, and undefined for an optional value
- * without content.
+ * Checks the values for all inputs of a model.
  * @param {string} operator
  * @param {string} label
  * @param {Signature[]} signatures
  * @param {Record<string, unknown>} given
- * @param {Record<string, ArrayBufferView> | undefined} defaults of inputs that need not be passed
- * @param {boolean} [keeps] whether elements that nobody has looked at may stay where they are
- * @param {(value: unknown) => boolean} [isTensor] tells MLTensors, where these are taken too
- * @returns {{arrays: Record<string, any>, shapes: any[]}} arrays, elements that are kept, and MLTensors
+ * @param {Reading} reading
+ * @returns {Given}
  */
-function readInputs(operator, label, signatures, given, defaults, keeps = false, isTensor = () => false) {
-  checkNames(operator, label, signatures, given);
-  const arrays = new Named();
-  const shapes = new Array(signatures.length);
-  /** What names stand for, and the input that says so. */
-  const sizes = new Map();
-  const unshaped = [];
-  for (let i = 0; i < signatures.length; i++) {
-    const signature = signatures[i];
-    const { name, dataType } = signature;
-    const place = (signature.place ??= `inputs: ${quote(name)}`);
-    const passed = Object.hasOwn(given, name) || !signature.optional;
-    const value = passed ? given[name] : defaults?.[name];
-    if (signature.optional && isNothing(value) && defaults?.[name] === undefined) {
-      arrays[name] = shapes[i] = undefined;
-      continue;
-    }
-    if (signature.sequence) {
-      [arrays[name], shapes[i]] = readSequence(operator, label, signature, value);
-      continue;
-    }
-    if (types.isTypedArray(value) || value === null || typeof value !== 'object') {
-      requireType(operator, label, place, dataType, value);
-      arrays[name] = value;
-      if (isKnown(signature.shape)) {
-        requireArray(operator, label, place, dataType, signature.shape, value);
-        shapes[i] = signature.shape;
-      } else unshaped.push(i);
-      continue;
-    }
-    if (!isTensor(value) && !('data' in value)) {
-      throw typeError(operator, label, `${place}: found ${show(value)}, allowed a typed array or { data, shape }`);
-    }
-    const shape = value.shape ?? value.dims;
-    const isOne = !isTensor(value) && isOneForScalar(signature.shape, shape);
-    const kept = keeps && !isOne ? keptOf(value, shape) : undefined;
-    const isWhole = kept === undefined && !isTensor(value);
-    const array = kept ?? (isWhole ? value.data : value);
-    const type = value.dataType ?? value.type;
-    if (type !== undefined && type !== dataType && type !== signature.type) {
-      throw typeError(operator, label, `${place}: found ${show(type)}, allowed ${quote(dataType)}`);
-    }
-    if (!isShape(shape)) throw typeError(operator, label, `${place}: shape: found ${listed(shape)}, allowed an array of sizes`);
-    if (!isOne) bindSizes(operator, label, signature, shape, sizes);
-    if (isWhole) requireArray(operator, label, place, dataType, shape, array);
-    arrays[name] = array;
-    shapes[i] = isOne ? [] : [...shape];
-  }
-  infer(operator, label, signatures, arrays, shapes, sizes, unshaped);
-  return { arrays, shapes };
-}
-
-const isNothing = (value) => value === undefined || value === null;
-
-/** The arrays and the shapes of a sequence's tensors. Names of dimensions may stand for another size in each. */
-function readSequence(operator, label, signature, list) {
-  const { name, dataType, shape: declared } = signature;
-  const place = `inputs: ${quote(name)}`;
-  if (!Array.isArray(list)) throw typeError(operator, label, `${place}: found ${show(list)}, allowed an array of tensors { data, shape }`);
-  const shapes = [];
-  const arrays = Array.from(list, (element, position) => {
-    const at = `${place}[${position}]`;
-    if (types.isTypedArray(element) && isKnown(declared)) {
-      requireArray(operator, label, at, dataType, declared, element);
-      shapes.push([...declared]);
-      return element;
-    }
-    if (element === null || typeof element !== 'object' || types.isTypedArray(element)) {
-      throw typeError(operator, label, `${at}: found ${show(element)}, allowed { data, shape }`);
-    }
-    const { data } = element;
-    const shape = element.shape ?? element.dims;
-    const type = element.dataType ?? element.type;
-    if (type !== undefined && type !== dataType && type !== signature.type) {
-      throw typeError(operator, label, `${at}: found ${show(type)}, allowed ${quote(dataType)}`);
-    }
-    if (!isShape(shape)) throw typeError(operator, label, `${at}: shape: found ${listed(shape)}, allowed an array of sizes`);
-    const isOne = isOneForScalar(declared, shape);
-    if (!isOne) requireFit(operator, label, at, declared, shape);
-    requireArray(operator, label, at, dataType, shape, data);
-    shapes.push(isOne ? [] : [...shape]);
-    return data;
-  });
-  return [arrays, shapes];
-}
-
-const isKnown = (shape) => shape !== null && shape.every((size) => typeof size === 'number');
-
-/** Whether a shape stands for the scalar that an input declares: programs feed `[1]` where exporters have written `[]`. */
-const isOneForScalar = (declared, shape) => declared?.length === 0 && isShape(shape) && shape.every((size) => size === 1);
-
-/** Holds a shape against what the input declares. */
-function requireFit(operator, label, place, declared, shape) {
-  if (declared === null) return;
-  const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
-  if (!fits) throw typeError(operator, label, `${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
-}
-
-/** Holds a shape against what the input declares, and names against what other inputs say. */
-function bindSizes(operator, label, { name, shape: declared }, shape, sizes) {
-  if (declared === null) return;
-  const place = `inputs: ${quote(name)}`;
-  requireFit(operator, label, place, declared, shape);
-  declared.forEach((size, axis) => {
-    if (typeof size === 'number' || !isName(size)) return;
-    const known = sizes.get(size);
-    if (known === undefined) sizes.set(size, { size: shape[axis], by: name });
-    else if (known.size !== shape[axis]) {
-      const others = known.by === name ? 'the same input' : quote(known.by);
-      throw typeError(
-        operator,
-        label,
-        `${place}: found ${shape[axis]} for the dimension ${quote(size)}, in the shape ${text(shape)}, allowed ${known.size}, which ${others} has`,
-      );
-    }
-  });
-}
-
-/** Gives arrays without a shape the only one that they can have. */
-function infer(operator, label, signatures, arrays, shapes, sizes, unshaped) {
-  let left = unshaped;
-  while (left.length > 0) {
-    const open = left.filter((i) => {
-      const signature = signatures[i];
-      const shape = solve(signature, arrays[signature.name].length, sizes);
-      if (shape === undefined) return true;
-      requireCount(operator, label, signature, arrays[signature.name], shape, sizes);
-      bindSizes(operator, label, signature, shape, sizes);
-      shapes[i] = shape;
-      return false;
-    });
-    if (open.length === left.length) {
-      const { name, shape } = signatures[open[0]];
-      throw typeError(operator, label, `inputs: ${quote(name)}: found ${arrays[name].length} elements, which several shapes ${text(shape)} have, allowed { data, shape }`);
-    }
-    left = open;
-  }
-}
-
-/** Holds an array against the shape that follows for it; where other inputs have said sizes, the error names them. */
-function requireCount(operator, label, { name, dataType, shape: declared }, array, shape, sizes) {
-  const place = `inputs: ${quote(name)}`;
-  const known = declared.filter((size) => typeof size === 'string' && isName(size) && sizes.has(size));
-  const count = elementCount(shape);
-  if (known.length > 0 && array.length !== count && !dataType.endsWith('int4')) {
-    const because = [...new Set(known)].map((size) => `${quote(size)} is ${sizes.get(size).size} in ${quote(sizes.get(size).by)}`);
-    throw typeError(operator, label, `${place}: found ${array.length} elements, allowed ${count} for the shape ${text(shape)}, since ${because.join(', ')}`);
-  }
-  requireArray(operator, label, place, dataType, shape, array);
-}
-
-/** The shape of so many elements, where that is the only one. */
-function solve({ dataType, shape }, length, sizes) {
-  if (shape === null) return undefined;
-  const known = shape.map((size) => (typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined));
-  const open = shape.filter((_, axis) => known[axis] === undefined);
-  if (open.length === 0) return known;
-  if (open.length > 1 || dataType.endsWith('int4')) return undefined;
-  const rest = elementCount(known.filter((size) => size !== undefined));
-  if (rest === 0) return undefined;
-  // What does not divide is refused for its number of elements.
-  const size = Math.ceil(length / rest);
-  return known.map((other) => other ?? size);
+function readInputs(operator, label, signatures, given, reading) {
+  return new Reader(operator, label, signatures, reading).read(given);
 }
 
 /**
@@ -240,37 +221,38 @@ function solveShapes(operator, label, signatures, given) {
   const known = new Set(signatures.map(({ name }) => name));
   const unknown = Object.keys(given).find((name) => !known.has(name));
   if (unknown !== undefined) throw typeError(operator, label, `found ${quote(unknown)}, allowed ${[...known].map(quote).join(', ')}`);
-  const sizes = new Map();
+  const dimensions = new Dimensions(operator, label);
   for (const signature of signatures) {
-    if (!Object.hasOwn(given, signature.name)) continue;
-    const shape = given[signature.name];
-    if (signature.optional && isNothing(shape)) continue;
-    if (signature.sequence) {
-      if (!Array.isArray(shape) || !shape.every(isShape)) {
-        throw typeError(operator, label, `${quote(signature.name)}: found ${show(shape)}, allowed an array of shapes, of a sequence's tensors`);
-      }
-      shape.forEach((each, position) => {
-        if (!isOneForScalar(signature.shape, each)) requireFit(operator, label, `${quote(signature.name)}[${position}]`, signature.shape, each);
-      });
-      continue;
+    const { name, shape: declared, optional, sequence } = signature;
+    if (!Object.hasOwn(given, name) || (optional && isNothing(given[name]))) continue;
+    const shape = given[name];
+    if (sequence) {
+      requireShapes(operator, label, signature, shape, dimensions);
+    } else {
+      dimensions.requireShape(quote(name), shape);
+      if (!isOneForScalar(declared, shape)) dimensions.bind(signature, shape);
     }
-    if (!isShape(shape)) throw typeError(operator, label, `${quote(signature.name)}: found ${listed(shape)}, allowed an array of sizes`);
-    if (!isOneForScalar(signature.shape, shape)) bindSizes(operator, label, signature, shape, sizes);
   }
-  return signatures.map(({ name, shape, sequence, optional, buffer }) => {
+  return signatures.map((signature) => {
+    const { name, shape: declared, sequence, optional, buffer } = signature;
     if (optional && buffer === undefined && isNothing(given[name])) return undefined;
     if (Object.hasOwn(given, name)) {
-      const own = (each) => (isOneForScalar(shape, each) ? [] : [...each]);
+      const own = (each) => (isOneForScalar(declared, each) ? [] : [...each]);
       return sequence ? given[name].map(own) : own(given[name]);
     }
     if (sequence) throw typeError(operator, label, `${quote(name)}: found no shapes, allowed an array of shapes, of a sequence's tensors`);
-    if (shape === null) throw typeError(operator, label, `${quote(name)}: found no shape, allowed ${text(shape)}`);
-    return shape.map((size) => {
-      const found = typeof size === 'number' ? size : isName(size) ? sizes.get(size)?.size : undefined;
-      if (found === undefined) throw typeError(operator, label, `${quote(name)}: found no shape, allowed one like ${text(shape)}`);
-      return found;
-    });
+    return dimensions.follow(signature);
   });
 }
 
-module.exports = { isKnown, isName, readInputs, solveShapes };
+/** Checks the shapes of a sequence's tensors. */
+function requireShapes(operator, label, { name, shape: declared }, shapes, dimensions) {
+  if (!Array.isArray(shapes) || !shapes.every(isShape)) {
+    throw typeError(operator, label, `${quote(name)}: found ${show(shapes)}, allowed an array of shapes, of a sequence's tensors`);
+  }
+  shapes.forEach((each, position) => {
+    if (!isOneForScalar(declared, each)) dimensions.requireFit(`${quote(name)}[${position}]`, declared, each);
+  });
+}
+
+module.exports = { readInputs, solveShapes };

@@ -1,373 +1,265 @@
 'use strict';
 
-// A model that was loaded: run() for arrays, bindings for tensors.
+// A model that was loaded. Script has it as an OnnxModel or a session; both run it with run(), the only way from values to results.
 
 const native = require('../native.js');
-const { exception, invalidState, named, typeError } = require('../errors.js');
+const { dataTypes } = require('../descriptor.js');
+const { exception, invalidState, named } = require('../errors.js');
 const { ask } = require('../settle.js');
-const { construct, expose, illegalUnless } = require('../interface.js');
-const { quote, show } = require('../show.js');
-const { createBindings } = require('./bindings.js');
-const { placeAll, runOnDevice } = require('./device-run.js');
-const { readInputs, solveShapes } = require('./inputs.js');
-const { keyOf, leave, using } = require('./plans.js');
-const { runPlan } = require('./run.js');
-const { arrayOver, bytesOf, elementCount } = require('./arrays.js');
-const { runOptions } = require('./options.js');
-const { Kept, keptOf } = require('./kept.js');
+const { arrayOver } = require('./arrays.js');
+const { Given } = require('./given.js');
+const { isKnown } = require('./dimensions.js');
+const { readInputs } = require('./inputs.js');
+const { Named } = require('./named.js');
+const { deliver } = require('./places.js');
+const { Plans } = require('./plans.js');
+const { startRun } = require('./run.js');
 const { prepareStep, runStep, stepFits } = require('./steps.js');
-const { onAbort, watched } = require('./watch.js');
 
-/** The files' bytes are let go of when nobody can load plans any more. */
+/** @typedef {import('./plan.js').Plan} Plan */
+/** @typedef {import('./inputs.js').Signature} Signature */
+
+/**
+ * What a caller wants of a run.
+ * @typedef {object} Wish
+ * @property {string} [operator] for messages: 'run' if absent
+ * @property {Set<string>} [wanted] the names of outputs, if not all
+ * @property {import('./places.js').Places} [places] of results that do not go into memory of their own
+ * @property {number} [maxBytes]
+ * @property {number} [seed]
+ * @property {number} [watch] the handle of what watches the run
+ */
+
+/** Closes the files of models that nobody refers to any more. */
 const collected = new FinalizationRegistry((handle) => native.closeOnnx(handle));
 
-let stateOf;
+class Model {
+  /** The plan of a model whose shapes are all known. @type {Plan | undefined} */
+  only;
+  /** Called when the model is closed. @type {(() => void) | undefined} */
+  whenClosed;
+  #running = 0;
+  #isDestroyed = false;
 
-class OnnxModel {
-  #state;
-
-  constructor(key = undefined, state = undefined) {
-    illegalUnless(key);
-    this.#state = state;
-    if (state.handle !== undefined) collected.register(this, state.handle, state);
+  /**
+   * @param {any} context an MLContext
+   * @param {import('../states').ContextState} contextState
+   * @param {number} handle
+   * @param {string} label
+   * @param {any} opened what the native side says of the file
+   */
+  constructor(context, contextState, handle, label, opened) {
+    this.context = context;
+    this.contextState = contextState;
+    /** Nothing when the file is no longer needed. @type {number | undefined} */
+    this.handle = handle;
+    this.label = label;
+    /** @type {Signature[]} */
+    this.inputs = opened.inputs.map(signatureOf);
+    /** @type {Signature[]} */
+    this.outputs = opened.outputs.map(signatureOf);
+    /** Whether it takes or gives sequences or optional values. */
+    this.hasLists = [...opened.inputs, ...opened.outputs].some(([, , , , isSequence, isOptional]) => isSequence || isOptional);
+    /** Whether its runs can be steps of a decoder: results of caches can be kept where graphs run on memory. */
+    this.hasSteps = opened.hasSteps && contextState.device === 'cpu';
+    /** By the outputs that are written into caches of a fixed size: the inputs that these are. @type {Map<string, string>} */
+    this.pastOf = new Map(opened.fixedCaches);
+    const { producer, producerVersion, version, domain, description, graphName, metadata } = opened;
+    this.metadata = { producer, producerVersion, version, domain, description, graphName, properties: Object.fromEntries(metadata) };
+    this.defaults = defaultArrays(this.inputs);
+    this.plans = new Plans(this);
+    collected.register(this, handle, this);
   }
 
-  /** What run() takes, in the order of the file. Dimensions that the model leaves open are names. */
-  get inputs() {
-    return describe(self(this, 'inputs').inputs);
+  /** The plan of a model that is one graph of known shapes. */
+  get oneGraph() {
+    return this.only?.isProgram === false ? this.only : undefined;
   }
 
-  /** What it gives. Sizes that only a run can tell are null. */
-  get outputs() {
-    const { only, outputs } = self(this, 'outputs');
-    return describe(only !== undefined && !only.walks ? only.outputs : outputs);
+  get isRunning() {
+    return this.#running > 0;
   }
 
-  /** Of a model that is one graph of known shapes. */
-  get graph() {
-    const { only } = self(this, 'graph');
-    return only?.walks === false ? only.graph : undefined;
+  /** @param {string} operator */
+  requireUsable(operator) {
+    if (this.#isDestroyed) throw invalidState(operator, this.label, 'the OnnxModel was destroyed');
   }
 
-  get label() {
-    return self(this, 'label').label;
+  /** Something begins that needs the model, and ends with {@link leave}. */
+  enter() {
+    this.#running++;
   }
 
-  /** What the file says of itself. */
-  get metadata() {
-    const { metadata } = self(this, 'metadata');
-    return { ...metadata, properties: { ...metadata.properties } };
-  }
-
-  /** The nodes at which the model is cut, as far as plans have been made. */
-  get cuts() {
-    const { only } = self(this, 'cuts');
-    return (only?.cuts ?? []).map(([node, operator, reason]) => ({ node, operator, reason }));
+  leave() {
+    this.#running--;
+    if (this.#running > 0) return;
+    if (this.#isDestroyed) this.#close();
+    else this.plans.makeAhead();
   }
 
   /**
-   * Runs the model. The arrays are copied before this returns.
-   * @param {Record<string, unknown>} inputs
-   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number, signal?: AbortSignal}} [options]
-   * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor | import('./tensor.js').OnnxTensor[] | null>>}
+   * Makes the plan, if all shapes are known.
+   * @param {string} operator
+   * @param {boolean} anyScalars whether what is declared as a scalar may be given any shape
    */
-  async run(inputs, options = undefined) {
-    const state = self(this, 'run');
-    requireUsable(state, 'run');
-    const { arrays, shapes } = readInputs('run', state.label, state.inputs, inputs, state.defaults, true);
-    const wish = runOptions('run', state, options);
-    wish.signal?.throwIfAborted();
-    return watched(onAbort(wish.signal), (watch) => runArrays(state, shapes, arrays, wish, watch));
+  async planKnownShapes(operator, anyScalars) {
+    const isFixed = ({ shape, sequence, optional, buffer }) => isKnown(shape) && !sequence && (!optional || buffer !== undefined);
+    if (!this.inputs.every(isFixed)) return;
+    const shapes = this.inputs.map(({ shape }) => shape);
+    const plan = await this.plans.make(operator, new Given(shapes, {}, false, false));
+    if (anyScalars && shapes.some(({ length }) => length === 0)) {
+      // One of several, which nothing keeps but the plans.
+      if (!plan.isProgram) this.outputs = plan.outputs.map(({ name, type, dataType, shape }) => ({ name, type, dataType, shape }));
+      return;
+    }
+    this.only = plan;
+    // One plan is all, which has what it needs of the file.
+    if (!plan.isProgram && !this.hasSteps) this.#closeFile();
   }
 
   /**
-   * Makes plans for inputs of these shapes, so that no run has to wait for one.
-   * @param {Record<string, number[]>[]} list
+   * Checks the values for the inputs.
+   * @param {string} operator
+   * @param {Record<string, unknown>} values
+   * @param {(value: unknown) => boolean} [isTensor] tells MLTensors, if these are taken too
+   * @returns {Given}
    */
-  async prepare(list) {
-    const state = self(this, 'prepare');
-    requireUsable(state, 'prepare');
-    if (!Array.isArray(list)) throw typeError('prepare', state.label, `found ${show(list)}, allowed an array of shapes by the names of the inputs`);
-    const all = list.map((given) => solveShapes('prepare', state.label, state.inputs, given));
-    state.running++;
+  read(operator, values, isTensor = undefined) {
+    return readInputs(operator, this.label, this.inputs, values, { defaults: this.defaults, keeps: true, isTensor });
+  }
+
+  /**
+   * Runs the model for whoever has checked the values. Arrays are copied before this returns.
+   * @param {Given} given
+   * @param {Wish} wish
+   * @returns {Promise<Record<string, any>>} results by the names of the outputs, each in its place
+   */
+  async run(given, wish) {
+    this.requireUsable('run');
+    const mayBeStep = this.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
+    const plan = mayBeStep ? undefined : this.#find(given);
+    this.enter();
+    plan?.enter();
     try {
-      if (state.only === undefined) await Promise.all(all.map((shapes) => preparePlan(state, shapes)));
+      return await (plan === undefined ? this.#prepareAndRun(given, wish, mayBeStep) : this.#runPlan(plan, given, wish));
     } finally {
-      state.ended();
+      plan?.leave();
+      this.leave();
     }
   }
 
+  /** The plan for these shapes, if there is one. */
+  #find(given) {
+    return this.only ?? this.plans.find(given);
+  }
+
+  /** A run for which something may have to be found out or made first. */
+  async #prepareAndRun(given, wish, mayBeStep) {
+    if (mayBeStep) {
+      // A step works on memory, and on a CPU that is what tensors have.
+      const readable = given.hasTensors ? await given.readTensors(this.context) : given;
+      if (readable !== undefined && (stepFits(this, readable) ?? (await prepareStep(this, readable.own())))) return await this.#runStep(readable, wish);
+    }
+    return await this.runByPlan(given, wish);
+  }
+
+  async #runStep(given, wish) {
+    const results = await runStep(this, given, wish);
+    return wish.places === undefined ? results : deliver(this, results, wish.places, given);
+  }
+
   /**
-   * Tensors for all inputs and outputs; those that are given are used, the others made.
-   * @param {{inputs?: object, outputs?: object}} [given]
+   * Runs the model as a step of a decoder, if the values, which nobody changes, allow that.
+   * @param {Given} given without tensors
+   * @param {Wish} wish
    */
-  async createBindings(given = {}) {
-    const state = self(this, 'createBindings');
-    requireUsable(state, 'createBindings');
-    return createBindings(state, given);
+  async runAsStep(given, wish) {
+    const fits = this.hasSteps && (stepFits(this, given) ?? (await prepareStep(this, given, wish.operator)));
+    return fits ? this.#runStep(given, wish) : undefined;
+  }
+
+  /**
+   * Runs the model by a plan, which may have to be made. Arrays are copied before this returns.
+   * @param {Given} given
+   * @param {Wish} wish
+   */
+  async runByPlan(given, wish) {
+    const plan = this.#find(given) ?? (await this.plans.make(wish.operator ?? 'run', given.own()));
+    return await plan.using(this.#runPlan(plan, given, wish));
+  }
+
+  #runPlan(plan, given, wish) {
+    this.#checkBytes(plan, wish.maxBytes);
+    const results = startRun(this, plan, given.readKept(), wish);
+    return wish.places === undefined ? results : results.then((found) => deliver(this, found, wish.places, given));
+  }
+
+  /** Holds what a run takes against the caller's limit, before there is memory for it. */
+  #checkBytes({ bytes, runBytes }, maxBytes) {
+    if (maxBytes === undefined || runBytes <= maxBytes) return;
+    const parts = `${bytes} of inputs and outputs, ${runBytes - bytes} of values in between`;
+    throw exception('OperationError', `${named('run', this.label)}: a run takes ${runBytes} bytes (${parts}), allowed at most ${maxBytes} (maxBytes)`);
+  }
+
+  /**
+   * Makes plans, or whatever runs with inputs of these shapes will ask for.
+   * @param {any[][]} list
+   */
+  async prepare(list) {
+    this.enter();
+    try {
+      if (this.only === undefined) await Promise.all(list.map((shapes) => this.#prepare(new Given(shapes, {}, false, false))));
+    } finally {
+      this.leave();
+    }
+  }
+
+  async #prepare(given) {
+    const isStep = this.hasSteps && (await prepareStep(this, given, 'prepare'));
+    if (!isStep) await this.plans.make('prepare', given);
   }
 
   /** Releases the weights and all plans. Runs in flight are completed. */
   destroy() {
-    const state = self(this, 'destroy');
-    if (state.destroyed) return;
-    state.destroyed = true;
+    if (this.#isDestroyed) return;
+    this.#isDestroyed = true;
     // A run may still be waiting for its plan.
-    if (state.running === 0) close(state);
+    if (!this.isRunning) this.#close();
   }
 
-  static {
-    stateOf = (value) => (typeof value === 'object' && value !== null && #state in value ? value.#state : undefined);
+  #close() {
+    this.whenClosed?.();
+    this.plans.clear();
+    this.#closeFile();
   }
-}
 
-expose(OnnxModel, stateOf);
+  #closeFile() {
+    if (this.handle === undefined) return;
+    collected.unregister(this);
+    native.closeOnnx(this.handle);
+    this.handle = undefined;
+  }
 
-function self(value, member) {
-  const state = stateOf(value);
-  if (state === undefined) throw new TypeError(`OnnxModel.${member}: 'this': found ${show(value)}, allowed an OnnxModel`);
-  return state;
-}
-
-function requireUsable(state, operator) {
-  if (state.destroyed) throw invalidState(operator, state.label, 'the OnnxModel was destroyed');
-}
-
-function close(state) {
-  state.whenClosed?.();
-  state.plans.clear();
-  if (state.handle !== undefined) {
-    collected.unregister(state);
-    native.closeOnnx(state.handle);
-    state.handle = undefined;
+  /** Ends when the memory of a model that was destroyed has gone back. */
+  async released() {
+    const { handle, order } = this.contextState;
+    await this.plans.ended();
+    await ask((request) => order.awaitContext(request, handle));
   }
 }
 
-/**
- * Ends when the memory of a model that was destroyed has gone back.
- * @param {object} state of the model
- */
-async function released({ plans, contextState: { handle, order } }) {
-  await plans.ended();
-  await ask((request) => order.awaitContext(request, handle));
-}
-
-/**
- * A run for whoever has checked all that is given.
- * @param {object} state of the model
- * @param {any[]} shapes of all inputs in their order
- * @param {Record<string, any>} arrays copied before this returns, and elements that are kept
- * @param {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number}} wish
- * @param {number} [watch]
- */
-async function runArrays(state, shapes, arrays, wish, watch = 0) {
-  requireUsable(state, 'run');
-  const mayBeStep = state.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
-  const plan = mayBeStep ? undefined : planFor(state, shapes);
-  state.running++;
-  if (plan !== undefined) plan.running++;
-  try {
-    if (plan !== undefined) return await runOn(state, plan, looked(arrays), wish, watch);
-    return await (mayBeStep ? runAsStep(state, shapes, arrays, wish, watch) : planAndRun(state, shapes, looked(arrays), wish, watch));
-  } finally {
-    if (plan !== undefined) leave(plan);
-    state.ended();
-  }
-}
-
-/**
- * The same where inputs or outputs stay on the device.
- * @param {object} state of the model
- * @param {number[][]} shapes
- * @param {Record<string, any>} inputs arrays, copied before this returns, and MLTensors of the model's context
- * @param {{wanted: Set<string>, kept: Set<string>, targets: Map<string, object>, watch?: number}} wish
- */
-async function runTensors(state, shapes, inputs, wish) {
-  requireUsable(state, 'run');
-  state.running++;
-  try {
-    // Whether it is a step may have to be found out while the caller changes its arrays.
-    const given = state.hasSteps ? copied(inputs) : inputs;
-    const results = state.hasSteps ? await runStepOnTensors(state, shapes, given, wish) : undefined;
-    return results ?? (await runOnTensors(state, shapes, given, 'run', () => wish));
-  } finally {
-    state.ended();
-  }
-}
-
-/**
- * The same as a step of a model with caches, if it can be one: there what is on the device is memory too. Results of caches are kept, and
- * others written to where they are wanted.
- */
-async function runStepOnTensors(state, shapes, inputs, { wanted, kept, targets, watch }) {
-  const isReadable = (value) => ArrayBuffer.isView(value) || value instanceof Kept || value?.readable === true;
-  if (!Object.values(inputs).every(isReadable)) return undefined;
-  // Without a prototype, since '__proto__' is a name like others.
-  const given = Object.assign(Object.create(null), inputs);
-  const read = async ({ name, dataType }) => {
-    const value = given[name];
-    if (ArrayBuffer.isView(value) || value instanceof Kept) return;
-    given[name] = arrayOver(dataType, await state.context.readTensor(value));
-  };
-  await Promise.all(state.inputs.map(read));
-  const fits = stepFits(state, shapes, given) ?? (await prepareStep(state, shapes, given, 'run'));
-  if (!fits) return undefined;
-  const results = await runStep(state, shapes, given, { operator: 'run', wanted, watch });
-  const others = new Set([...kept].filter((name) => keptOf(results[name], results[name].shape) === undefined));
-  return placeAll(state.context, results, { kept: others, targets });
-}
-
-/** The same, with what is wished of a plan. */
-async function runOnTensors(state, shapes, inputs, operator, wishOf) {
-  const copies = copied(looked(inputs));
-  const plan = state.only ?? (await state.plans.make(operator, keyOf(shapes), shapes));
-  return using(plan, runOnDevice(plan, copies, { label: state.label, ...wishOf(plan) }, state));
-}
-
-/** Makes what a run with inputs of these shapes will ask for. */
-async function preparePlan(state, shapes) {
-  const isStep = state.hasSteps && (await prepareStep(state, shapes, {}, 'prepare'));
-  if (!isStep) await state.plans.make('prepare', keyOf(shapes), shapes);
-}
-
-/** Copies, since the caller may change its arrays meanwhile. */
-function copied(arrays) {
-  // Without a prototype, since '__proto__' is a name like others.
-  const copies = Object.create(null);
-  for (const [name, value] of Object.entries(arrays)) copies[name] = Array.isArray(value) ? value.map(copyOf) : copyOf(value);
-  return copies;
-}
-
-const copyOf = (value) => (value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value);
-
-/** Arrays in place of elements that are kept. */
-function looked(arrays) {
-  let has = false;
-  for (const name in arrays) has ||= arrays[name] instanceof Kept;
-  if (!has) return arrays;
-  const found = Object.create(null);
-  for (const [name, value] of Object.entries(arrays)) found[name] = value instanceof Kept ? value.read() : value;
-  return found;
-}
-
-/** A run of a model with caches, as a step if it can be one. */
-async function runAsStep(state, shapes, arrays, wish, watch) {
-  let given = arrays;
-  let fits = stepFits(state, shapes, given);
-  if (fits === undefined) {
-    given = copied(arrays);
-    fits = await prepareStep(state, shapes, given, 'run');
-  }
-  if (!fits) return planAndRun(state, shapes, looked(given), wish, watch);
-  const results = await runStep(state, shapes, given, { operator: 'run', wanted: wish.wanted, watch });
-  return wish.targets === undefined ? results : fill(state, results, wish.targets, arrays);
-}
-
-/** The plan for these shapes, if there is one. */
-const planFor = (state, shapes) => state.only ?? state.plans.find(shapes);
-
-/** A run on the plan for these shapes, which may have to be made. */
-async function planAndRun(state, shapes, arrays, wish, watch) {
-  let plan = planFor(state, shapes);
-  let given = arrays;
-  if (plan === undefined) {
-    given = copied(arrays);
-    plan = await state.plans.make('run', keyOf(shapes), shapes);
-  }
-  return await using(plan, runOn(state, plan, given, wish, watch));
-}
-
-/** A run on a plan that the caller holds. */
-function runOn(state, plan, arrays, wish, watch) {
-  checkBytes(state, plan, wish.maxBytes);
-  const { wanted, targets, seed, maxBytes } = wish;
-  const results = runPlan(plan, arrays, state, { wanted, seed, maxBytes, watch });
-  return targets === undefined ? results : results.then((found) => fill(state, found, targets));
-}
-
-/** Puts results into arrays of the caller's, which may be those that were given. */
-function fill({ label, pastOf }, results, targets, given = {}) {
-  for (const [name, target] of targets) {
-    const { shape } = results[name];
-    const kept = keptOf(results[name], shape);
-    const length = kept === undefined ? results[name].data.length : elementCount(shape);
-    if (target.length !== length) {
-      throw typeError('run', label, `outputs: ${quote(name)}: found an array of ${target.length} elements, allowed ${length} for the shape [${shape.join(', ')}]`);
-    }
-    if (kept === undefined) bytesOf(target).set(bytesOf(results[name].data));
-    else kept.writeTo(target, given[pastOf.get(name)]);
-    results[name].data = target;
-  }
-  return results;
-}
-
-/** Holds what a run takes against the caller's limit, before there is memory for it. */
-function checkBytes({ label }, { bytes, runBytes }, maxBytes) {
-  if (maxBytes !== undefined && runBytes > maxBytes) {
-    const parts = `${bytes} of inputs and outputs, ${runBytes - bytes} of values in between`;
-    throw exception('OperationError', `${named('run', label)}: a run takes ${runBytes} bytes (${parts}), allowed at most ${maxBytes} (maxBytes)`);
-  }
-}
-
-/** Copies for the caller. */
-function describe(list) {
-  return list.map(({ name, type, dataType, shape, optional, sequence }) => ({
-    name,
-    type,
-    dataType,
-    shape: shape && [...shape],
-    ...(optional && { optional }),
-    ...(sequence && { sequence }),
-  }));
+/** @returns {Signature} */
+function signatureOf([name, dataType, shape, type, sequence, optional, buffer]) {
+  return { name, type, dataType: dataType === null ? null : dataTypes[dataType], shape, sequence, optional: optional || buffer !== undefined, buffer };
 }
 
 /** The arrays of inputs that need not be passed, if there are such inputs. */
 function defaultArrays(inputs) {
   const list = inputs.filter(({ buffer }) => buffer !== undefined);
   if (list.length === 0) return undefined;
-  // Without a prototype, since '__proto__' is a name like others.
-  const arrays = Object.create(null);
+  const arrays = new Named();
   for (const { name, dataType, buffer } of list) arrays[name] = arrayOver(dataType, buffer);
   return arrays;
 }
 
-/**
- * @param {object} state of the model, without what follows from the rest
- * @returns {OnnxModel}
- */
-function createModel(state) {
-  Object.assign(state, { defaults: defaultArrays(state.inputs), running: 0, destroyed: false });
-  /** One of the runs has ended. */
-  state.ended = () => {
-    state.running--;
-    if (state.running > 0) return;
-    if (state.destroyed) close(state);
-    else state.plans.makeAhead();
-  };
-  /** Runs for bindings: as a step of a model with caches, if it can be one, and on the device. */
-  state.runStep = async (shapes, arrays, operator) => {
-    const fits = state.hasSteps && (stepFits(state, shapes, arrays) ?? (await prepareStep(state, shapes, arrays, operator)));
-    return fits ? runStep(state, shapes, arrays, { operator }) : undefined;
-  };
-  state.runOnTensors = (shapes, inputs, operator, wishOf) => runOnTensors(state, shapes, inputs, operator, wishOf);
-  state.object = new OnnxModel(construct, state);
-  return state.object;
-}
-
-/**
- * What stands for a model elsewhere, as sessions of onnxruntime's interface do.
- * @type {WeakMap<object, () => object>} functions that give the state of the model
- */
-const standing = new WeakMap();
-
-/** Lets an object stand for a model. */
-function standFor(object, model) {
-  standing.set(object, model);
-}
-
-/** The state of a model, or of that for which something stands; nothing for anything else. */
-function modelState(value) {
-  return stateOf(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
-}
-
-module.exports = { OnnxModel, createModel, modelState, released, runArrays, runTensors, standFor };
+module.exports = { Model };

@@ -15,9 +15,9 @@ function requireBytes(operator, label, maxBytes) {
 /**
  * What a caller wants of a run.
  * @param {string} operator
- * @param {{label: string, outputs: {name: string, dataType: string}[]}} model
+ * @param {{label: string, outputs: import('./inputs.js').Signature[]}} model
  * @param {unknown} options
- * @returns {{wanted?: Set<string>, targets?: [string, ArrayBufferView][], maxBytes?: number, seed?: number, signal?: AbortSignal}}
+ * @returns {import('./model.js').Wish & {signal?: AbortSignal}}
  */
 function runOptions(operator, { label, outputs: signatures }, options) {
   if (options === undefined) return {};
@@ -31,27 +31,37 @@ function runOptions(operator, { label, outputs: signatures }, options) {
     throw typeError(operator, label, `options: seed: found ${show(seed)}, allowed a whole number from 0`);
   }
   if (outputs === undefined) return { maxBytes, seed, signal };
+  const names = outputNames(operator, label, signatures, outputs);
+  const places = Array.isArray(outputs) ? undefined : arraysOf(operator, label, signatures, outputs);
+  return { wanted: new Set(names), places, maxBytes, seed, signal };
+}
+
+/** The names of the outputs that are wanted. */
+function outputNames(operator, label, signatures, outputs) {
   if (outputs === null || typeof outputs !== 'object') {
     throw typeError(operator, label, `options: outputs: found ${show(outputs)}, allowed an array of names, or arrays by their names`);
   }
   const names = Array.isArray(outputs) ? outputs : Object.keys(outputs);
-  const known = new Map(signatures.map((signature) => [signature.name, signature]));
-  const unknown = names.find((name) => !known.has(name));
+  const known = signatures.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined || names.length === 0) {
     const found = names.length === 0 ? 'no name' : typeof unknown === 'string' ? quote(unknown) : show(unknown);
-    throw typeError(operator, label, `options: outputs: found ${found}, allowed ${[...known.keys()].map(quote).join(', ')}`);
+    throw typeError(operator, label, `options: outputs: found ${found}, allowed ${known.map(quote).join(', ')}`);
   }
-  const wanted = new Set(names);
-  if (Array.isArray(outputs)) return { wanted, maxBytes, seed, signal };
-  const targets = names.filter((name) => outputs[name] !== null && outputs[name] !== undefined).map((name) => [name, outputs[name]]);
-  for (const [name, array] of targets) {
-    const { dataType, sequence, optional } = known.get(name);
+  return names;
+}
+
+/** The caller's arrays for outputs, by name. */
+function arraysOf(operator, label, signatures, outputs) {
+  const arrays = new Map(Object.entries(outputs).filter(([, array]) => array !== null && array !== undefined));
+  for (const [name, array] of arrays) {
+    const { dataType, sequence, optional } = signatures.find((signature) => signature.name === name);
     if (sequence || optional) {
       throw typeError(operator, label, `options: outputs: ${quote(name)}: found ${show(array)}, allowed null for a sequence or an optional value`);
     }
     if (dataType !== null) requireType(operator, label, `outputs: ${quote(name)}`, dataType, array);
   }
-  return { wanted, targets, maxBytes, seed, signal };
+  return arrays;
 }
 
 module.exports = { requireBytes, runOptions };

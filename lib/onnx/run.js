@@ -1,42 +1,48 @@
 'use strict';
 
-// One run of a model on typed arrays, by a plan for their shapes.
+// One run of a model by a plan for the shapes of its inputs.
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
-const { arrayOver, bytesOf } = require('./arrays.js');
-const { put } = require('./named.js');
 const { tensorOfNumber, toTensor } = require('../tensor.js');
+const { arrayOver, bytesOf } = require('./arrays.js');
+const { Named, put } = require('./named.js');
+const { DEVICE, allOf, isOnDevice, usesDevice } = require('./places.js');
 const { resultTensor } = require('./tensor.js');
 
-/** @typedef {import('./plans.js').Plan} Plan */
-/** @typedef {Set<string> | undefined} Wanted the names of the outputs that are wanted; nothing for all */
+/** @typedef {import('./given.js').Given} Given */
+/** @typedef {import('./model.js').Model} Model */
+/** @typedef {import('./model.js').Wish} Wish */
+/** @typedef {import('./plan.js').Plan} Plan */
+/** Names of outputs; nothing for all. @typedef {Set<string> | undefined} Wanted */
 
 /**
+ * Runs a plan in the way that suits the values, the device, and the places of the results.
+ * @param {Model} model
  * @param {Plan} plan
- * @param {Record<string, any>} arrays checked, of the plan's shapes; where a plan walks also lists of arrays, and MLTensors
- * @param {{handle: number, label: string, inputs: {name: string}[]}} model its state
- * @param {{wanted: Wanted, seed?: number, maxBytes?: number, watch?: number, kept?: string[]}} wish `kept` are outputs that stay on the
- *   device, where a plan walks
- * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
+ * @param {Given} given whose shapes are the plan's
+ * @param {Wish} wish
+ * @returns {Promise<Record<string, any>>} results by the names of the outputs, in memory or on the device; null for an optional value without
+ *   content, lists for sequences
  */
-function runPlan(plan, arrays, model, wish) {
+function startRun(model, plan, given, wish) {
   const { context } = plan.graphState;
-  if (context.lost) throw invalidState('run', model.label, 'the MLContext was destroyed or lost');
-  if (plan.walks) return runProgram(plan, arrays, model, wish);
-  return context.device === 'gpu' ? runOnTensors(plan, arrays, model, wish) : runInMemory(plan, arrays, model, wish);
+  if (context.lost) throw invalidState(wish.operator ?? 'run', model.label, 'the MLContext was destroyed or lost');
+  if (plan.isProgram) return runProgram(model, plan, given, wish);
+  if (given.hasTensors || usesDevice(wish.places)) return runOnDevice(model, plan, given, wish);
+  return context.device === 'gpu' ? runOnTensors(model, plan, given, wish) : runInMemory(model, plan, given, wish);
 }
 
 /** On the CPU the graph works on copies of the inputs and writes into the results' own memory. */
-function runInMemory(plan, arrays, { label }, { wanted, watch = 0 }) {
+function runInMemory({ label }, plan, { values }, { wanted, watch = 0 }) {
   const { graphState: graph, inputNames, outputs, prefetch } = plan;
   const { context } = graph;
   // There is nothing to compute where all is known.
   if (graph.outputs.size === 0) return Promise.resolve(results(outputs, wanted));
   const inputs = new Array(inputNames.length);
-  for (let i = 0; i < inputs.length; i++) inputs[i] = arrays[inputNames[i]];
+  for (let i = 0; i < inputs.length; i++) inputs[i] = values[inputNames[i]];
   const buffers = prefetch.take(graph, label);
   // What is not wanted is not computed.
   const targets = wanted === undefined ? buffers : buffers.slice();
@@ -49,16 +55,17 @@ function runInMemory(plan, arrays, { label }, { wanted, watch = 0 }) {
 }
 
 /** A model that is cut, or takes or gives sequences, runs natively, from part to part. */
-function runProgram({ graphState: graph, shapes }, arrays, model, { wanted, seed = -1, maxBytes = Infinity, watch = 0, kept = [] }) {
+function runProgram(model, { graphState: graph }, { shapes, values }, { wanted, places, seed = -1, maxBytes = -1, watch = 0 }) {
   const { label } = model;
   const tensors = [];
-  const values = model.inputs.map(({ name }) => {
-    const value = arrays[name];
+  const passed = model.inputs.map(({ name }) => {
+    const value = values[name];
     if (value === undefined || Array.isArray(value) || ArrayBuffer.isView(value)) return value;
     const { handle } = toTensor(value);
     tensors.push(handle);
     return handle;
   });
+  const kept = places === undefined ? [] : [...places].filter(([, place]) => isOnDevice(place)).map(([name]) => name);
   const arrive = (outputs) => {
     // fromEntries defines, so that '__proto__' is a name like others.
     return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value, graph.context)]));
@@ -66,7 +73,7 @@ function runProgram({ graphState: graph, shapes }, arrays, model, { wanted, seed
   const entry = { operator: 'run', label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
-    graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, values, kept, label, seed, most, watch);
+    graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, passed, kept, label, seed, most, watch);
   });
 }
 
@@ -80,30 +87,26 @@ function contentOf(value, context) {
   return typeof dataType === 'number' ? tensorOf(value) : value.map(tensorOf);
 }
 
-/** Elsewhere on tensors, which later runs use again. */
-async function runOnTensors(plan, arrays, { label }, { wanted }) {
+/** On a GPU the graph works on tensors, which later runs use again. */
+async function runOnTensors({ label }, plan, given, { wanted }) {
   if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
   const tensors = plan.idle.take(plan);
   // Without a set of tensors at hand the caller may change the arrays while one is made.
-  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, arrays), undefined, label, wanted);
-  return await dispatch(plan, tensors, arrays, label, wanted);
+  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, given.own().values), undefined, label, wanted);
+  return await dispatch(plan, tensors, given.values, label, wanted);
 }
 
 /** A set of tensors with the inputs written. */
-async function newTensors({ context, graphState }, given) {
-  const copies = Object.fromEntries([...graphState.inputs.keys()].map((name) => [name, bytesOf(given[name]).slice()]));
-  // Without a prototype, since '__proto__' is a name like others.
-  const tensors = { inputs: Object.create(null), outputs: Object.create(null) };
+async function newTensors({ context, graphState }, values) {
+  const tensors = { inputs: new Named(), outputs: new Named() };
   const create = (into, list, options) =>
     [...list].map(async ([name, { dataType, shape }]) => {
       into[name] = await context.createTensor({ dataType: dataTypes[dataType], shape, ...options, label: name });
     });
   const made = [...create(tensors.inputs, graphState.inputs, { writable: true }), ...create(tensors.outputs, graphState.outputs, { readable: true })];
-  // All of them, so that what was made beside a failure can be destroyed.
-  const settled = await Promise.allSettled(made);
   try {
-    for (const { reason } of settled.filter(({ status }) => status === 'rejected')) throw reason;
-    write(context, tensors, copies);
+    await allOf(made);
+    write(context, tensors, values);
   } catch (error) {
     release(tensors);
     throw error;
@@ -112,15 +115,15 @@ async function newTensors({ context, graphState }, given) {
 }
 
 /** As bytes, so that arrays which only we take pass the check of writeTensor(). */
-function write(context, tensors, arrays) {
-  for (const name of Object.keys(tensors.inputs)) context.writeTensor(tensors.inputs[name], bytesOf(arrays[name]));
+function write(context, { inputs }, values) {
+  for (const name of Object.keys(inputs)) context.writeTensor(inputs[name], bytesOf(values[name]));
 }
 
 /** One run on a set of tensors, which is free for others afterwards. */
-async function dispatch(plan, tensors, arrays, label, wanted) {
+async function dispatch(plan, tensors, values, label, wanted) {
   const { context, graph, outputs } = plan;
   try {
-    if (arrays !== undefined) write(context, tensors, arrays);
+    if (values !== undefined) write(context, tensors, values);
     context.dispatch(graph, tensors.inputs, tensors.outputs, { label });
     const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
     const buffers = await Promise.all(names.map((name) => context.readTensor(tensors.outputs[name])));
@@ -128,13 +131,60 @@ async function dispatch(plan, tensors, arrays, label, wanted) {
     names.forEach((name, i) => (found[plan.graphState.outputs.get(name).position] = buffers[i]));
     return results(outputs, wanted, found);
   } finally {
-    if (plan.retired) release(tensors);
-    else plan.idle.put(plan, tensors);
+    if (!plan.keepTensors(tensors)) release(tensors);
   }
 }
 
 function release({ inputs, outputs }) {
   for (const tensor of [...Object.values(inputs), ...Object.values(outputs)]) tensor.destroy();
+}
+
+/**
+ * A run of which inputs or results stay on the device: MLTensors that were given are bound as they are, and results that are to stay are new
+ * ones, which then belong to the caller.
+ */
+async function runOnDevice({ label }, plan, given, { wanted, places }) {
+  const { context, graph, graphState, outputs } = plan;
+  const isWanted = (name) => wanted === undefined || wanted.has(name);
+  // The tensors that go with the run, and those that the caller gets.
+  const own = [];
+  const made = [];
+  const create = async ({ dataType, shape }, list) => {
+    const tensor = await context.createTensor({ dataType: dataTypes[dataType], shape, readable: true, writable: true });
+    list.push(tensor);
+    return tensor;
+  };
+  const { values } = given.own();
+  const bound = { inputs: new Named(), outputs: new Named() };
+  const bindInput = async ([name, binding]) => {
+    const value = values[name];
+    if (!ArrayBuffer.isView(value)) {
+      bound.inputs[name] = value;
+      return;
+    }
+    bound.inputs[name] = await create(binding, own);
+    context.writeTensor(bound.inputs[name], bytesOf(value));
+  };
+  const bindOutput = async ([name, binding]) => {
+    const place = isWanted(name) ? places?.get(name) : undefined;
+    bound.outputs[name] = place === DEVICE ? await create(binding, made) : isOnDevice(place) ? place : await create(binding, own);
+  };
+  const result = async ({ name, dataType, shape, known }) => {
+    const tensor = bound.outputs[name];
+    if (tensor !== undefined && isOnDevice(places?.get(name))) return [name, { dataType, shape: [...shape], tensor }];
+    const buffer = tensor === undefined ? known.slice() : await context.readTensor(tensor);
+    return [name, resultTensor(dataType, arrayOver(dataType, buffer), [...shape])];
+  };
+  try {
+    await allOf([...[...graphState.inputs].map(bindInput), ...[...graphState.outputs].map(bindOutput)]);
+    if (graphState.outputs.size > 0) context.dispatch(graph, bound.inputs, bound.outputs, { label });
+    return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
+  } catch (error) {
+    for (const tensor of made) tensor.destroy();
+    throw error;
+  } finally {
+    for (const tensor of own) tensor.destroy();
+  }
 }
 
 /** The tensors by their names, of buffers by their positions. */
@@ -149,4 +199,4 @@ function results(outputs, wanted, buffers = []) {
   return found;
 }
 
-module.exports = { release, runPlan };
+module.exports = { release, startRun };

@@ -10,39 +10,43 @@ const { arrayOver } = require('./arrays.js');
 const { Kept, keptTensor } = require('./kept.js');
 const { resultTensor } = require('./tensor.js');
 
+/** @typedef {import('./given.js').Given} Given of arrays and elements that are kept */
+/** @typedef {import('./model.js').Model} Model */
+
 /** What the native side takes for the inputs. */
-const valuesOf = ({ inputs }, given) => inputs.map(({ name }) => (given[name] instanceof Kept ? given[name].handle : given[name]));
+const valuesOf = ({ inputs }, { values }) => inputs.map(({ name }) => (values[name] instanceof Kept ? values[name].handle : values[name]));
 
 /**
  * Whether inputs like these can be a step of a model; undefined where nobody has found out.
- * @param {object} model its state
- * @param {number[][]} shapes
- * @param {Record<string, ArrayBufferView | Kept>} given
+ * @param {Model} model
+ * @param {Given} given
  * @returns {boolean | undefined}
  */
-function stepFits(model, shapes, given) {
-  return native.stepFits(model.handle, shapes, valuesOf(model, given));
+function stepFits(model, given) {
+  return native.stepFits(model.handle, given.shapes, valuesOf(model, given));
 }
 
 /**
  * Finds it out.
+ * @param {Model} model
+ * @param {Given} given
+ * @param {string} [operator]
  * @returns {Promise<boolean>}
  */
-function prepareStep(model, shapes, given, operator) {
+function prepareStep(model, given, operator = 'run') {
   const { handle, contextState: context, label } = model;
   const entry = { operator, label, context, memory: given, arrive: (fits) => fits };
-  return begin(entry, (request) => native.prepareStep(request, handle, shapes, valuesOf(model, given)));
+  return begin(entry, (request) => native.prepareStep(request, handle, given.shapes, valuesOf(model, given)));
 }
 
 /**
  * Runs a step.
- * @param {object} model its state
- * @param {number[][]} shapes
- * @param {Record<string, ArrayBufferView | Kept>} given copied before this returns
- * @param {{operator: string, wanted?: Set<string>, watch?: number}} wish
- * @returns {Promise<Record<string, object>>} tensors by the names of the outputs
+ * @param {Model} model
+ * @param {Given} given copied before this returns
+ * @param {import('./model.js').Wish} wish
+ * @returns {Promise<Record<string, any>>} tensors by the names of the outputs
  */
-function runStep(model, shapes, given, { operator, wanted, watch = 0 }) {
+function runStep(model, given, { operator = 'run', wanted, watch = 0 }) {
   const { contextState: context, label } = model;
   if (context.lost) throw invalidState(operator, label, 'the MLContext was destroyed or lost');
   let handle;
@@ -59,7 +63,7 @@ function runStep(model, shapes, given, { operator, wanted, watch = 0 }) {
   const entry = { operator, label, context, soon: true, memory: given, arrive, fail: () => native.forgetRun(handle) };
   const names = wanted && [...wanted];
   return begin(entry, (request) => {
-    handle = native.runStep(request, model.handle, shapes, valuesOf(model, given), names, label, watch);
+    handle = native.runStep(request, model.handle, given.shapes, valuesOf(model, given), names, label, watch);
   });
 }
 

@@ -18,9 +18,9 @@ function described({ name, type, shape, sequence, optional, buffer }) {
   return { name, type, shape: dimensions, metadata: { name, isTensor: true, type, shape: dimensions ?? [] } };
 }
 
-/** @param {object} model its state */
-function metadataOf({ inputs, outputs, only }) {
-  const exact = only !== undefined && !only.walks ? only.outputs : outputs;
+/** @param {import('../onnx/model.js').Model} model */
+function metadataOf({ inputs, outputs, oneGraph }) {
+  const exact = oneGraph?.outputs ?? outputs;
   return { inputs: inputs.map(described), outputs: exact.map(described) };
 }
 

@@ -3,9 +3,10 @@
 // A session: what onnxruntime-common's InferenceSession calls.
 
 const { elementCount } = require('../onnx/arrays.js');
-const { released, runArrays, runTensors } = require('../onnx/model.js');
-const { Kept, keptOf } = require('../onnx/kept.js');
+const { Given } = require('../onnx/given.js');
+const { keptOf } = require('../onnx/kept.js');
 const { Named, put } = require('../onnx/named.js');
+const { DEVICE } = require('../onnx/places.js');
 const { watched } = require('../onnx/watch.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
@@ -33,9 +34,8 @@ function requireMemory(tensor) {
  * @property {Map<string, {tensor: object, value: import('./values.js').Value}>} targets the caller's tensors for outputs
  */
 
-/** Most runs have neither tensors for their outputs nor outputs that stay on the device. */
+/** Most runs have no tensors for their outputs. */
 const NO_TARGETS = new Map();
-const NO_NAMES = new Set();
 
 const dimsOf = ({ dims }) => dims;
 
@@ -85,7 +85,7 @@ class SessionHandler {
     return session;
   }
 
-  /** The state of the model. */
+  /** The model. */
   get model() {
     this.#requireSession();
     return this.#model;
@@ -152,34 +152,36 @@ class SessionHandler {
     const model = this.#model;
     const bound = this.#bind(values);
     // What is in memory is copied before this returns.
-    const inputs = bound instanceof Promise ? await bound : bound;
-    const kept = this.#locations.size === 0 ? NO_NAMES : new Set(names.filter((name) => this.#locations.has(name) && !targets.has(name)));
+    const given = bound instanceof Promise ? await bound : bound;
+    const wanted = names.length === this.outputNames.length ? undefined : new Set(names);
     let results;
     try {
-      results = await this.#resultsOf(inputs, { values, names, targets }, kept, watch);
+      results = await model.run(given, { wanted, places: this.#placesOf(names, targets), watch });
     } catch (error) {
       throw plain(error);
     }
-    if (kept.size > 0) await this.#download(kept, results);
+    if (this.#locations.size > 0) await this.#download(names, targets, results);
     const found = {};
-    for (const name of names) put(found, name, this.#output(name, results[name], targets.get(name), inputs[model.pastOf.get(name)]));
+    for (const name of names) put(found, name, this.#output(name, results[name], targets.get(name), given.passed[model.pastOf.get(name)]));
     return found;
   }
 
-  #resultsOf(inputs, { values, names, targets }, kept, watch) {
-    const model = this.#model;
-    const shapes = values.map(dimsOf);
-    const onDevice = targets === NO_TARGETS ? NO_TARGETS : new Map([...targets].flatMap(([name, { value: { mlTensor } }]) => (mlTensor === undefined ? [] : [[name, mlTensor]])));
-    if (kept.size === 0 && onDevice.size === 0 && areInMemory(inputs)) {
-      const wanted = names.length === this.outputNames.length ? undefined : new Set(names);
-      return runArrays(model, shapes, inputs, { wanted }, watch);
+  /** Where results go that are not in memory. Tensors in memory are filled when their elements are known. */
+  #placesOf(names, targets) {
+    if (this.#locations.size === 0 && targets === NO_TARGETS) return undefined;
+    const places = new Map();
+    for (const name of names) {
+      const target = targets.get(name);
+      const place = target === undefined ? this.#locations.has(name) && DEVICE : target.value.mlTensor;
+      if (place) places.set(name, place);
     }
-    return runTensors(model, shapes, inputs, { wanted: new Set(names), kept, targets: onDevice, watch });
+    return places.size > 0 ? places : undefined;
   }
 
   /** Takes into memory what cannot stay on the device as it is. */
-  async #download(kept, results) {
-    for (const name of kept) {
+  async #download(names, targets, results) {
+    for (const name of names) {
+      if (!this.#locations.has(name) || targets.has(name)) continue;
       const { dataType, shape, tensor } = results[name] ?? {};
       if (tensor === undefined || canBeKept(this.#locations.get(name), dataType)) continue;
       results[name] = { dataType, shape, data: await download({ type: dataType, dims: shape, mlTensor: tensor }) };
@@ -191,27 +193,31 @@ class SessionHandler {
   #bind(values) {
     const inputs = new Named();
     const elsewhere = [];
+    let hasKept = false;
+    let hasTensors = false;
     for (let i = 0; i < values.length; i++) {
       const { name } = this.#inputs[i];
       const { type, dims, data, kept, mlTensor } = values[i];
       const { into } = ELEMENTS[type];
-      if (kept !== undefined) inputs[name] = kept;
-      else if (data !== undefined) inputs[name] = into === undefined ? data : into(data, elementCount(dims));
-      else if (fits(values[i], this.#provider.state)) inputs[name] = mlTensor;
-      else elsewhere.push(i);
+      if (kept !== undefined) {
+        inputs[name] = kept;
+        hasKept = true;
+      } else if (data !== undefined) {
+        inputs[name] = into === undefined ? data : into(data, elementCount(dims));
+      } else if (fits(values[i], this.#provider.state)) {
+        inputs[name] = mlTensor;
+        hasTensors = true;
+      } else elsewhere.push(i);
     }
-    return elsewhere.length === 0 ? inputs : this.#fetch(inputs, values, elsewhere);
+    const given = new Given(values.map(dimsOf), inputs, hasKept, hasTensors);
+    return elsewhere.length === 0 ? given : this.#fetch(given, values, elsewhere);
   }
 
   /** Fills in what has to be read elsewhere, of the inputs at these positions. */
-  async #fetch(inputs, values, positions) {
-    const elsewhere = positions.map(async (i) => (inputs[this.#inputs[i].name] = await download(values[i])));
-    for (const name of Object.keys(inputs)) {
-      if (ArrayBuffer.isView(inputs[name])) inputs[name] = inputs[name].slice();
-      else if (inputs[name] instanceof Kept) inputs[name] = inputs[name].share();
-    }
-    await Promise.all(elsewhere);
-    return inputs;
+  async #fetch(given, values, positions) {
+    const { values: inputs } = given.own();
+    await Promise.all(positions.map(async (i) => (inputs[this.#inputs[i].name] = await download(values[i]))));
+    return given;
   }
 
   /**
@@ -223,37 +229,22 @@ class SessionHandler {
    */
   #output(name, result, target, past) {
     if (result === null || Array.isArray(result)) throw new Error('Non tensor type is temporarily not supported.');
-    const { dataType, shape, tensor: mlTensor } = result;
+    const { dataType, shape } = result;
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
     const kept = canKeep(type) ? keptOf(result, shape) : undefined;
-    if (kept !== undefined && target === undefined) {
-      const location = this.#locations.get(name);
+    return target === undefined ? this.#made(type, result, kept, this.#locations.get(name)) : filled(name, type, result, kept, target, past);
+  }
+
+  /** A new tensor for a result. */
+  #made(type, result, kept, location) {
+    const { shape, tensor: mlTensor } = result;
+    if (kept !== undefined) {
       const isLocated = location !== undefined && canBeKept(location, type);
       return isLocated ? locatedTensorOfKept(location, type, kept, this.#provider.state) : tensorOfKept(type, kept);
     }
-    if (target === undefined && mlTensor !== undefined) {
-      return tensorOver(this.#locations.get(name), type, shape, mlTensor, this.#provider.context);
-    }
-    if (mlTensor !== undefined) return target.tensor;
-    if (target === undefined) return new Tensor(type, arrayOf(type, result), shape);
-    const { tensor, value } = target;
-    if (`${value.dims}` !== `${shape}`) {
-      throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
-    }
-    if (value.kept !== undefined) {
-      // Nobody has looked at what the tensor had.
-      if (kept !== undefined) return refill(tensor, kept);
-      value.data = tensor.data;
-    }
-    if (value.data.length !== elementCount(shape)) throw new Error('Preallocated output tensor buffer was detached during inference.');
-    if (kept === undefined) {
-      value.data.set(arrayOf(type, result));
-    } else {
-      kept.writeTo(value.data, past);
-      kept.drop();
-    }
-    return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
+    if (mlTensor !== undefined) return tensorOver(location, type, shape, mlTensor, this.#provider.context);
+    return new Tensor(type, arrayOf(type, result), shape);
   }
 
   async dispose() {
@@ -261,9 +252,9 @@ class SessionHandler {
     if (this.#runs > 0) throw new Error('Cannot dispose session while inference is running.');
     const model = this.#model;
     this.#model = undefined;
-    model.object.destroy();
+    model.destroy();
     this.#profile?.end();
-    await released(model);
+    await model.released();
   }
 
   startProfiling() {
@@ -281,16 +272,32 @@ class SessionHandler {
   }
 }
 
+/** The caller's tensor, with a result in it. */
+function filled(name, type, result, kept, { tensor, value }, past) {
+  const { shape } = result;
+  if (result.tensor !== undefined) return tensor;
+  if (`${value.dims}` !== `${shape}`) {
+    throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
+  }
+  if (value.kept !== undefined) {
+    // Nobody has looked at what the tensor had.
+    if (kept !== undefined) return refill(tensor, kept);
+    value.data = tensor.data;
+  }
+  if (value.data.length !== elementCount(shape)) throw new Error('Preallocated output tensor buffer was detached during inference.');
+  if (kept === undefined) {
+    value.data.set(arrayOf(type, result));
+  } else {
+    kept.writeTo(value.data, past);
+    kept.drop();
+  }
+  return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
+}
+
 /** The elements of a result as tensors of a type have them. */
 function arrayOf(type, { data }) {
   const { from } = ELEMENTS[type];
   return from === undefined ? data : from(data);
-}
-
-/** @param {Record<string, any>} inputs */
-function areInMemory(inputs) {
-  for (const name in inputs) if (!ArrayBuffer.isView(inputs[name]) && !(inputs[name] instanceof Kept)) return false;
-  return true;
 }
 
 /**

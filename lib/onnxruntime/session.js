@@ -5,7 +5,7 @@
 
 const { types } = require('node:util');
 const { InferenceSession: Common } = require('./common.js');
-const { standFor } = require('../onnx/model.js');
+const { standFor } = require('../onnx/onnx-model.js');
 const { provider } = require('./providers.js');
 const { SessionHandler } = require('./session-handler.js');
 

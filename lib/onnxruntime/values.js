@@ -37,15 +37,10 @@ const ADVICE = 'Please fix either the inputs/outputs or the model.';
 function readValue(tensor) {
   if (!isObject(tensor)) throw new TypeError('Tensor must be an object.');
   const { dims: given, location, type } = tensor;
-  if (!Array.isArray(given)) throw new TypeError('Tensor.dims must be an array.');
-  const dims = new Array(given.length);
-  for (let axis = 0; axis < dims.length; axis++) dims[axis] = sizeOf(given[axis], axis);
+  const dims = dimsOf(given);
   if (typeof location !== 'string') throw new TypeError('Tensor.location must be a string.');
   if (!LOCATIONS.includes(location)) throw new RangeError('Tensor.location is not supported.');
-  if (typeof type !== 'string') throw new TypeError('Tensor.type must be a string.');
-  if (type === 'string') throw new TypeError('Tensor.type is not supported: string, since models with strings are not run by webnn-node');
-  const element = Object.hasOwn(ELEMENTS, type) ? ELEMENTS[type] : undefined;
-  if (element === undefined) throw new TypeError(`Tensor.type is not supported: ${type}`);
+  const element = elementOf(type);
   const kept = WITH_ELEMENTS.includes(location) ? keptOf(tensor, dims) : undefined;
   if (kept !== undefined && kept.dataType === heldBy(type)) return { type, dims, kept };
   if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
@@ -55,6 +50,21 @@ function readValue(tensor) {
     return isGPUBuffer(gpuBuffer) ? { type, dims, gpuBuffer } : { type, dims, mlTensor: onDevice('gpuBuffer', gpuBuffer) };
   }
   throw new TypeError("Tensor.location must be 'gpu-buffer' for IO binding.");
+}
+
+/** A copy of the dimensions. */
+function dimsOf(given) {
+  if (!Array.isArray(given)) throw new TypeError('Tensor.dims must be an array.');
+  const dims = new Array(given.length);
+  for (let axis = 0; axis < dims.length; axis++) dims[axis] = sizeOf(given[axis], axis);
+  return dims;
+}
+
+function elementOf(type) {
+  if (typeof type !== 'string') throw new TypeError('Tensor.type must be a string.');
+  if (type === 'string') throw new TypeError('Tensor.type is not supported: string, since models with strings are not run by webnn-node');
+  if (!Object.hasOwn(ELEMENTS, type)) throw new TypeError(`Tensor.type is not supported: ${type}`);
+  return ELEMENTS[type];
 }
 
 function sizeOf(size, axis) {

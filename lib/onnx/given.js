@@ -1,0 +1,106 @@
+'use strict';
+
+// What a run is given for a model's inputs: values of every kind, and their shapes.
+
+const { arrayOver } = require('./arrays.js');
+const { Kept } = require('./kept.js');
+const { Named } = require('./named.js');
+
+const isInMemory = (value) => ArrayBuffer.isView(value) || value instanceof Kept;
+
+const copyOf = (value) => (value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value);
+
+class Given {
+  /** The values that the caller has passed, by the names of the inputs. */
+  passed;
+  /** Those that are computed with. */
+  values;
+  #isOwn = false;
+  #key;
+
+  /**
+   * @param {any[]} shapes of all inputs in their order: a list of them for a sequence, undefined for an optional value without content
+   * @param {Record<string, any>} values arrays, elements that are kept, MLTensors of the model's context, lists of a sequence's arrays
+   * @param {boolean} hasKept whether elements that are kept are among the values
+   * @param {boolean} hasTensors whether MLTensors are
+   */
+  constructor(shapes, values, hasKept, hasTensors) {
+    this.shapes = shapes;
+    this.passed = this.values = values;
+    this.hasKept = hasKept;
+    this.hasTensors = hasTensors;
+  }
+
+  /** Tells plans apart. */
+  get key() {
+    return (this.#key ??= keyOf(this.shapes));
+  }
+
+  /**
+   * Copies the arrays, once. Call it before anything is awaited: then the caller may change its own.
+   * @returns {this}
+   */
+  own() {
+    if (this.#isOwn) return this;
+    this.#isOwn = true;
+    const copies = new Named();
+    for (const [name, value] of Object.entries(this.values)) copies[name] = Array.isArray(value) ? value.map(copyOf) : copyOf(value);
+    this.values = copies;
+    return this;
+  }
+
+  /**
+   * Replaces elements that are kept by arrays.
+   * @returns {this}
+   */
+  readKept() {
+    if (!this.hasKept) return this;
+    this.hasKept = false;
+    const arrays = new Named();
+    for (const [name, value] of Object.entries(this.values)) arrays[name] = value instanceof Kept ? value.read() : value;
+    this.values = arrays;
+    return this;
+  }
+
+  /**
+   * The same with arrays for MLTensors.
+   * @param {any} context of the model
+   * @returns {Promise<Given | undefined>} nothing if a tensor cannot be read
+   */
+  async readTensors(context) {
+    const values = Object.entries(this.own().values);
+    if (!values.every(([, value]) => isInMemory(value) || value?.readable === true)) return undefined;
+    const arrays = new Named();
+    const read = async ([name, value]) => {
+      arrays[name] = isInMemory(value) ? value : arrayOver(value.dataType, await context.readTensor(value));
+    };
+    await Promise.all(values.map(read));
+    const given = new Given(this.shapes, arrays, this.hasKept, false);
+    given.passed = this.passed;
+    given.#isOwn = true;
+    return given;
+  }
+}
+
+/** Whether it is that of a sequence's tensors; an empty list is that of a tensor or of no tensors, of one input always the same. */
+const isList = (shape) => Array.isArray(shape?.[0]);
+
+/** What tells plans apart. */
+function keyOf(shapes) {
+  let key = '';
+  for (const shape of shapes) key += isList(shape) ? `${shape.length}(${shape.join('|')});` : `${shape};`;
+  return key;
+}
+
+/** Whether they are surely the same; lists of shapes may be and not be found so. */
+function areSame(left, right) {
+  for (let i = 0; i < right.length; i++) {
+    const [one, other] = [left[i], right[i]];
+    if (one === other) continue;
+    if (one === undefined || other === undefined || one.length !== other.length) return false;
+    for (let axis = 0; axis < one.length; axis++) if (one[axis] !== other[axis]) return false;
+  }
+  return true;
+}
+
+module.exports = { Given, areSame };

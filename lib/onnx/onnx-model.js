@@ -1,0 +1,148 @@
+'use strict';
+
+// OnnxModel: a model as script has it. run() is for arrays, bindings for tensors.
+
+const { typeError } = require('../errors.js');
+const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');
+const { show } = require('../show.js');
+const { createBindings } = require('./bindings.js');
+const { solveShapes } = require('./inputs.js');
+const { runOptions } = require('./options.js');
+const { onAbort, watched } = require('./watch.js');
+
+/** @typedef {import('./model.js').Model} Model */
+
+/** The Model of an OnnxModel. @type {(value: unknown) => Model | undefined} */
+let behind;
+
+class OnnxModel {
+  /** @type {Model} */
+  #model;
+
+  constructor(key = undefined, model = undefined) {
+    illegalUnless(key);
+    this.#model = model;
+  }
+
+  /** What run() takes, in the order of the file. Dimensions that the model leaves open are names. */
+  get inputs() {
+    return describe(self(this, 'inputs').inputs);
+  }
+
+  /** What it gives. Sizes that only a run can tell are null. */
+  get outputs() {
+    const { oneGraph, outputs } = self(this, 'outputs');
+    return describe(oneGraph?.outputs ?? outputs);
+  }
+
+  /** Of a model that is one graph of known shapes. */
+  get graph() {
+    return self(this, 'graph').oneGraph?.graph;
+  }
+
+  get label() {
+    return self(this, 'label').label;
+  }
+
+  /** What the file says of itself. */
+  get metadata() {
+    const { metadata } = self(this, 'metadata');
+    return { ...metadata, properties: { ...metadata.properties } };
+  }
+
+  /** The nodes at which the model is cut, as far as plans have been made. */
+  get cuts() {
+    const { only } = self(this, 'cuts');
+    return (only?.cuts ?? []).map(([node, operator, reason]) => ({ node, operator, reason }));
+  }
+
+  /**
+   * Runs the model. The arrays are copied before this returns.
+   * @param {Record<string, unknown>} inputs
+   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number, signal?: AbortSignal}} [options]
+   * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor | import('./tensor.js').OnnxTensor[] | null>>}
+   */
+  async run(inputs, options = undefined) {
+    const model = usable(this, 'run');
+    const given = model.read('run', inputs);
+    const wish = runOptions('run', model, options);
+    wish.signal?.throwIfAborted();
+    return watched(onAbort(wish.signal), (watch) => {
+      wish.watch = watch;
+      return model.run(given, wish);
+    });
+  }
+
+  /**
+   * Makes plans for inputs of these shapes, so that no run has to wait for one.
+   * @param {Record<string, number[]>[]} list
+   */
+  async prepare(list) {
+    const model = usable(this, 'prepare');
+    if (!Array.isArray(list)) throw typeError('prepare', model.label, `found ${show(list)}, allowed an array of shapes by the names of the inputs`);
+    await model.prepare(list.map((given) => solveShapes('prepare', model.label, model.inputs, given)));
+  }
+
+  /**
+   * Tensors for all inputs and outputs; those that are given are used, the others made.
+   * @param {{inputs?: object, outputs?: object}} [given]
+   */
+  async createBindings(given = {}) {
+    return createBindings(usable(this, 'createBindings'), given);
+  }
+
+  /** Releases the weights and all plans. Runs in flight are completed. */
+  destroy() {
+    self(this, 'destroy').destroy();
+  }
+
+  static {
+    behind = (value) => (typeof value === 'object' && value !== null && #model in value ? value.#model : undefined);
+  }
+}
+
+expose(OnnxModel, behind);
+const self = receiverOf('OnnxModel', behind);
+
+function usable(value, member) {
+  const model = self(value, member);
+  model.requireUsable(member);
+  return model;
+}
+
+/** Copies for the caller. */
+function describe(list) {
+  return list.map(({ name, type, dataType, shape, optional, sequence }) => ({
+    name,
+    type,
+    dataType,
+    shape: shape && [...shape],
+    ...(optional && { optional }),
+    ...(sequence && { sequence }),
+  }));
+}
+
+/** @param {Model} model */
+const createOnnxModel = (model) => new OnnxModel(construct, model);
+
+/**
+ * What stands for a model elsewhere, as sessions of onnxruntime's interface do.
+ * @type {WeakMap<object, () => Model>}
+ */
+const standing = new WeakMap();
+
+/**
+ * Lets an object stand for a model.
+ * @param {object} object
+ * @param {() => Model} model
+ */
+function standFor(object, model) {
+  standing.set(object, model);
+}
+
+/** The Model of an OnnxModel, or of what stands for one; nothing for anything else. */
+function modelOf(value) {
+  return behind(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
+}
+
+module.exports = { OnnxModel, createOnnxModel, modelOf, standFor };
