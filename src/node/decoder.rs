@@ -72,7 +72,7 @@ fn session(call: &Call<'_>, index: usize) -> Result<Arc<Session>> {
     Ok(sessions.get(call.handle(index)?).ok_or_else(|| stale("session"))?.session.clone())
 }
 
-/// `begin(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays)`: settles with the number of
+/// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays)`: settles with the number of
 /// tokens of each prompt that are remembered. The numbers are temperature, topK, topP, minP, and the penalties of repetition, presence
 /// and frequency; a negative seed is none.
 pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {

@@ -13,7 +13,7 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
-/// Det.
+/// Inverse, in float32.
 pub fn inverse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let of = emit.data_type(input);
@@ -22,6 +22,7 @@ pub fn inverse(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     one(emit.cast(result, of)?)
 }
 
+/// Det, in float32.
 pub fn determinant(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let input = emit.input(node, 0)?;
     let input = emit.cast(input, DataType::Float32)?;
