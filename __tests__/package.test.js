@@ -86,3 +86,18 @@ test('runs, from require(), import and the command line', () => {
   expect(execFileSync(process.execPath, [path.join(folder, 'bin', 'webnn-node.js'), '--help'], { encoding: 'utf8' })).toContain('inspect');
   expect(execFileSync(process.execPath, [path.join(folder, 'bin', 'webnn-node.js'), '--version'], { encoding: 'utf8' })).toBe(`${version}\n`);
 });
+
+/** Whether `checkPaths` throws of a file with these bytes. */
+function checkPaths(bytes) {
+  const file = path.join(project, 'addon.bin');
+  fs.writeFileSync(file, bytes);
+  const program = `
+    import { checkPaths } from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/check.mjs')).href)};
+    try { checkPaths(${JSON.stringify(file)}, ['/home/builder', '/checkout of mine']); console.log('ok'); } catch ({ message }) { console.log(message); }`;
+  return execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' }).trim();
+}
+
+test('holds no addon with a path of the machine that built it', () => {
+  expect(checkPaths('\0cargo/registry/src/a.rs\0/home/builderless/b.rs\0')).toBe('ok');
+  expect(checkPaths('\0cargo/registry/src/a.rs\0/checkout of mine/src/b.rs\0c')).toContain('holds a path of this machine: /checkout of mine/src/b.rs (');
+});

@@ -1,6 +1,8 @@
 // What must hold of an addon before it is packed.
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import path from 'node:path';
+import { ownPaths } from './builder.mjs';
 import { must, succeeds } from './command.mjs';
 import { ours } from './description.mjs';
 import { GLIBC, targets } from './targets.mjs';
@@ -16,6 +18,7 @@ export async function checkAddon(name, file) {
   const { size } = statSync(file);
   if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
   if (targets[name].triple.includes('linux')) await checkElf(file);
+  checkPaths(file, Object.values(await ownPaths()));
   await checkVersion(name, file);
   return size;
 }
@@ -26,6 +29,17 @@ async function checkVersion(name, file) {
   if (name !== [system, architecture, ...(libc ? [libc] : [])].join('-')) return;
   const found = (await must(process.execPath, ['-p', `require(${JSON.stringify(file)}).version()`])).trim();
   if (found !== ours().version) throw new Error(`${file} is of version ${found}, not ${ours().version}`);
+}
+
+/** Paths of the machine that built it say who did, and differ from machine to machine. */
+export function checkPaths(file, folders) {
+  const bytes = readFileSync(file);
+  for (const folder of folders) {
+    const at = bytes.indexOf(folder + path.sep);
+    if (at < 0) continue;
+    const text = bytes.toString('latin1', at, at + 200).replace(/[^ -~].*$/s, '');
+    throw new Error(`${file} holds a path of this machine: ${text} (compile.mjs)`);
+  }
 }
 
 async function checkElf(file) {

@@ -2,6 +2,7 @@
 import { copyFileSync, cpSync, existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
+import { ownPaths } from './builder.mjs';
 import { must } from './command.mjs';
 import { addonFile, libraryFile, targets } from './targets.mjs';
 import { withLibnode, withTools } from './tools.mjs';
@@ -16,14 +17,21 @@ export async function compileAddon(name) {
   const target = targets[name];
   const { triple, zig } = target;
   const command = zig === undefined ? ['build', '--target', triple] : ['zigbuild', '--target', triple + zig];
-  const variable = `CARGO_TARGET_${triple.replaceAll('-', '_').toUpperCase()}_RUSTFLAGS`;
-  const flags = target.env ? { [variable]: target.env.RUSTFLAGS } : {};
+  const flags = [...(target.flags ?? []), ...(await remapping())];
+  // The linker writes the path of MSVC's file of symbols into the library.
+  if (triple.includes('msvc')) flags.push('-Clink-arg=/PDBALTPATH:%_PDB%');
   // Apple's symbols are made into a folder of their own by cargo, and MSVC's into a file.
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
   const imports = triple === 'x86_64-pc-windows-gnu' ? await withLibnode() : {};
-  const env = { ...withTools(), ...imports, ...flags, ...apple, CARGO_TARGET_DIR: folder };
+  // Not RUSTFLAGS, which is split at the spaces of paths.
+  const env = { ...withTools(), ...imports, ...apple, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'), CARGO_TARGET_DIR: folder };
   await must('cargo', [...command, '--profile', profile, '--locked', '--package', 'webnn-node-addon'], { env, limitSeconds: 7200, show: true });
   return separate(name, path.join(folder, triple, profile, libraryFile(target)));
+}
+
+/** Panic messages and symbols name source files, and not where they lie on this machine. */
+async function remapping() {
+  return Object.entries(await ownPaths()).map(([name, folder]) => `--remap-path-prefix=${folder}=${name}`);
 }
 
 async function separate(name, library) {

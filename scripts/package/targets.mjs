@@ -6,14 +6,15 @@ export { packageOf, platforms };
 
 /** The oldest glibc that the addons run with: that of Debian 10, RHEL 8, and of Node.js's own programs. */
 export const GLIBC = '2.28';
-const shared = { RUSTFLAGS: '-C target-feature=-crt-static' };
+/** musl's loader is that of Node.js: the addon does not bring its own. */
+const shared = ['-Ctarget-feature=-crt-static'];
 
 /** `zig` is what cargo-zigbuild adds to the triple; `host` the system that compiles it. On Windows itself MSVC does. */
 export const targets = {
   'linux-x64-gnu': { triple: 'x86_64-unknown-linux-gnu', zig: `.${GLIBC}`, host: 'linux' },
-  'linux-x64-musl': { triple: 'x86_64-unknown-linux-musl', zig: '', host: 'linux', env: shared },
+  'linux-x64-musl': { triple: 'x86_64-unknown-linux-musl', zig: '', host: 'linux', flags: shared },
   'linux-arm64-gnu': { triple: 'aarch64-unknown-linux-gnu', zig: `.${GLIBC}`, host: 'linux' },
-  'linux-arm64-musl': { triple: 'aarch64-unknown-linux-musl', zig: '', host: 'linux', env: shared },
+  'linux-arm64-musl': { triple: 'aarch64-unknown-linux-musl', zig: '', host: 'linux', flags: shared },
   'darwin-arm64': { triple: 'aarch64-apple-darwin', host: 'darwin' },
   'darwin-x64': { triple: 'x86_64-apple-darwin', host: 'darwin' },
   'win32-x64': process.platform === 'win32'
