@@ -63,6 +63,7 @@ describe('the C library', () => {
     ['/lib/ld-musl-aarch64.so.1', 'musl'],
     ['/nix/store/xyz-musl-1.2.5/lib/ld-musl-x86_64.so.1', 'musl'],
     ['/lib/libc.musl-x86_64.so.1', 'musl'],
+    ['/usr/lib/x86_64-linux-musl/libc.so', 'musl'],
     ['/system/bin/linker64', undefined],
   ])('of %s is %s', (file, expected) => expect(ofPath(file)).toBe(expected));
 

@@ -35,7 +35,8 @@ function interpreter(bytes) {
 /** What a loader or a library by this path belongs to. */
 function ofPath(file) {
   const name = file.slice(file.lastIndexOf('/') + 1);
-  if (/^(ld-musl-|libc\.musl-)/.test(name)) return 'musl';
+  // musl's loader and its C library are one file, which is `libc.so` where musl itself installs it; glibc's has a number.
+  if (/^(ld-musl-|libc\.musl-|libc\.so$)/.test(name)) return 'musl';
   if (/^(ld-linux|ld64\.so|ld\.so\.1$|ld-2\.|libc\.so\.6$)/.test(name)) return 'gnu';
   return undefined;
 }
