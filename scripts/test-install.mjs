@@ -4,12 +4,14 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { archiveTrials } from './install-trials/archives.mjs';
 import { bundlerTrials } from './install-trials/bundlers.mjs';
 import { copyTrials } from './install-trials/copies.mjs';
 import { exampleTrials } from './install-trials/examples.mjs';
 import { managerTrials } from './install-trials/managers.mjs';
 import { mendingTrials } from './install-trials/mending.mjs';
 import { networkTrials } from './install-trials/network.mjs';
+import { nextTrials } from './install-trials/next.mjs';
 import { overrideTrials } from './install-trials/override.mjs';
 import { readmeTrials } from './install-trials/readme.mjs';
 import { startRegistry } from './install-trials/registry.mjs';
@@ -39,7 +41,7 @@ await trial('npm install from the tarballs', async () => {
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
 const setting = { registry, project, folder, version, own, expected, quick, times: quick ? 3 : 100 };
-const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, systemTrials];
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, systemTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();

@@ -1,13 +1,11 @@
 // Bundled programs, and single executables.
 import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { bun, runTrial } from './runtimes.mjs';
-import { LeftOut, nodeOfVersion, succeed, tool } from './surroundings.mjs';
+import { LeftOut, load, nodeOfVersion, succeed, tool } from './surroundings.mjs';
 
 const node = process.execPath;
-const load = (modules, name) => createRequire(path.join(modules, 'x.js'))(name);
 
 /** Runs what a bundler wrote, in a folder without packages unless the bundle leaves them out. */
 async function runBundle({ project, expected }, folder, file) {

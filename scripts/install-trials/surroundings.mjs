@@ -1,5 +1,6 @@
 // What a trial runs in: an empty project, a PATH without Rust, tools from npm in a folder that is kept.
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { npmCommand } from '../install.mjs';
@@ -90,6 +91,9 @@ export async function tool(...packages) {
   }
   return path.join(folder, 'node_modules');
 }
+
+/** What a package exports that `tool` has installed. */
+export const load = (modules, name) => createRequire(path.join(modules, 'x.js'))(name);
 
 /** npm's packages of Node.js are named by system and architecture. */
 const systems = { linux: 'linux', darwin: 'darwin', win32: 'win' };
