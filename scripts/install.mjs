@@ -6,13 +6,13 @@ import { run } from './run.mjs';
 import { stop } from './stop.mjs';
 
 const lockFile = inRepository('package-lock.json');
-const stamp = inRepository('node_modules', '.installed-lock');
+export const STAMP = '.installed-lock';
+const stamp = inRepository('node_modules', STAMP);
 
 export async function installPackages() {
   // The published package has no lock file, and all that it needs is Node.
   if (!existsSync(lockFile)) return;
-  // The content is compared and not the time: git sets times as it likes.
-  const wanted = createHash('sha256').update(readFileSync(lockFile)).digest('hex');
+  const wanted = stampOf(lockFile);
   if (read(stamp) === wanted) return;
 
   console.error('webnn-node: installing the npm packages');
@@ -27,6 +27,9 @@ export async function installPackages() {
   }
   writeFileSync(stamp, wanted);
 }
+
+// The content is compared and not the time: git sets times as it likes.
+export const stampOf = (file) => createHash('sha256').update(readFileSync(file)).digest('hex');
 
 // Under `npm start` and the like npm says which file it is; this also avoids npm.cmd, which needs a shell on Windows.
 export function npmCommand() {

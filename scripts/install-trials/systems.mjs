@@ -1,6 +1,6 @@
 // Other systems and CPUs, where this machine can run their programs: musl with Debian's loader and the Node.js of PyPI's wheels, an old
-// glibc, 64-bit ARM and older x86-64 CPUs under QEMU, Windows under Wine.
-import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+// glibc, 64-bit ARM and older x86-64 CPUs under QEMU.
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { debianRoot } from './debian.mjs';
@@ -57,7 +57,7 @@ async function starter(platform) {
 const others = (own) => ['linux-x64-musl', 'linux-arm64-gnu', 'linux-arm64-musl'].filter((name) => name !== own);
 
 /** @returns {Promise<Project>} installed for another platform */
-async function installFor(platform, { registry, version }) {
+export async function installFor(platform, { registry, version }) {
   const [os, cpu, libc] = platform.split('-');
   if (!registry.has(`@webnn-node/${platform}`)) throw new LeftOut(`dist/ has no package of it (npm run package -- ${platform})`);
   const project = new Project(registry);
@@ -103,9 +103,20 @@ const modelTrials = (setting) => Object.entries(models).flatMap(([architecture, 
     cpSync(inRepository('examples', 'digits'), path.join(project.folder, digits), { recursive: true });
     const said = setting.quick ? '' : await succeed(qemu[architecture], ['-cpu', model, ...program, path.join(digits, 'index.js')], { cwd: project.folder });
     if (!setting.quick && !said.includes('357 of 360')) throw new Error(`the digits: ${said}`);
+    if (!setting.quick) await compareImage(project, setting, qemu[architecture], ['-cpu', model, ...program]);
     if (project !== setting.project) project.remove();
   },
 ]));
+
+/** A network with MobileNet's blocks, of 224 by 224 pixels: on that CPU it gives what it gives on this one. */
+async function compareImage(project, setting, command, args) {
+  const { convolutional } = await import('../../benches/onnx/convolutional.mjs');
+  for (const { folder } of [project, setting.project]) writeFileSync(path.join(folder, 'image.onnx'), convolutional());
+  const expected = JSON.parse(await succeed(process.execPath, ['image.cjs'], { cwd: setting.project.folder }));
+  const found = JSON.parse(await succeed(command, [...args, 'image.cjs'], { cwd: project.folder }));
+  const farthest = Math.max(...found.values.map((value, i) => Math.abs(value - expected.values[i])));
+  if (!(farthest <= 1e-4 * expected.largest)) throw new Error(`the network for images gives ${found.values}, and here ${expected.values}`);
+}
 
 /** Debian 11 has glibc 2.31, and the oldest Node.js that is supported runs there. */
 const oldTrials = (setting) => (process.arch !== 'x64' || setting.quick ? [] : [['on glibc 2.31, of Debian 11', async () => {
@@ -119,19 +130,5 @@ const oldTrials = (setting) => (process.arch !== 'x64' || setting.quick ? [] : [
   for (const file of ['alive.cjs', 'worker.cjs']) await succeed(loader, [...start, file], options);
 }]]);
 
-/** Wine says that it is an older Windows than Node.js wants. */
-const windowsTrials = (setting) => (setting.quick ? [] : [['on win32-x64, under Wine', async () => {
-  const wine = ['/usr/lib/wine/wine64', '/usr/bin/wine64'].find((file) => existsSync(file));
-  if (wine === undefined) throw new LeftOut('wine64 was not found (Debian: wine64)');
-  const project = await installFor('win32-x64', setting);
-  try {
-    const program = await nodeOfVersion('20', 'win', 'x64');
-    const env = { WINEPREFIX: inRepository('target', 'install-trials', 'wine'), WINEDEBUG: '-all', NODE_SKIP_PLATFORM_CHECK: '1' };
-    await runTrial(wine, [program, 'trial.cjs'], { cwd: project.folder, env });
-  } finally {
-    project.remove();
-  }
-}]]);
-
 export const systemTrials = (setting) =>
-  process.platform === 'linux' ? [...platformTrials(setting), ...oldTrials(setting), ...windowsTrials(setting), ...modelTrials(setting)] : [];
+  process.platform === 'linux' ? [...platformTrials(setting), ...oldTrials(setting), ...modelTrials(setting)] : [];

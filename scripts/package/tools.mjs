@@ -37,7 +37,7 @@ export async function withLibnode() {
 }
 
 /** The program, or the package of Python's that has it. */
-async function findZig() {
+export async function findZig() {
   for (const [command, ...first] of [['zig'], ['python3', '-m', 'ziglang']]) {
     if (await succeeds(command, [...first, 'version'], { env: withTools() })) return [command, ...first];
   }
