@@ -176,7 +176,7 @@ export function destroyProgram(program: Handle): void;
 export function setDeviceMemory(context: Handle, tensors: number, graphs: number, scratch: number): void;
 
 /**
- * Some of what programs ask of such a device, each a list that begins with its kind (src/node/relay.rs); nothing when there is nothing,
+ * Some of what programs ask of such a device, each a list that begins with its kind (src/node/device_tasks.rs); nothing when there is nothing,
  * after which an event tells of more.
  */
 export function takeTasks(context: Handle): [string, ...any[]][];

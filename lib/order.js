@@ -89,7 +89,7 @@ class Order {
   }
 
   /**
-   * A run of a model that walks.
+   * A run of a model in parts.
    * @param {number[]} tensors those of its inputs that are some
    * @param {Parameters<Timeline['runOnnx']>} given
    */

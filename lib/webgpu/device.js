@@ -4,7 +4,7 @@
 
 const { Mismatch } = require('../errors.js');
 const { isObject } = require('../webidl.js');
-const { Turns } = require('./turns.js');
+const { TimeSlices } = require('./time-slices.js');
 
 // The numbers of the standard: an implementation may not have put its objects on the global.
 const MAP_READ = 0x1;
@@ -181,10 +181,10 @@ function readBytes(device, buffer, byteLength, label) {
     try {
       await mapped;
       const bytes = new Uint8Array(staging.getMappedRange(), 0, byteLength);
-      const turns = new Turns();
+      const slices = new TimeSlices();
       for (let at = 0; at < byteLength; at += PIECE) {
         // What is short is there at once.
-        if (at > 0) await turns.next();
+        if (at > 0) await slices.next();
         into.set(bytes.subarray(at, at + PIECE), at);
       }
       return into;

@@ -2,13 +2,13 @@
 
 // A program of the native side on a device: pipelines, constants, the arena, and what is recorded of it in a run.
 //
-// Making one takes as long as the driver's compiler does. It is done in turns of a few milliseconds: a shader is given to the
+// Making one takes as long as the driver's compiler does. It is done in slices of a few milliseconds: a shader is given to the
 // implementation's parser, which works on this thread, and compiled elsewhere; constants are written piece by piece.
 
 const { named } = require('../errors.js');
 const { COPY_DST, COPY_SRC, PIECE, STORAGE, UNIFORM, bufferSize, checked, readBytes, writeBytes } = require('./device.js');
 const { Findings, NONE, askFor, doubtsOf } = require('./findings.js');
-const { Turns } = require('./turns.js');
+const { TimeSlices } = require('./time-slices.js');
 
 // Which buffer a binding is a part of, in the native side's numbers.
 const INPUT = 0;
@@ -96,7 +96,7 @@ class Part {
   }
 
   /** Whether this is so many bytes behind another one. */
-  isBehind({ buffer, offset }, distance) {
+  follows({ buffer, offset }, distance) {
     return this.buffer === buffer && this.offset === offset + distance;
   }
 }
@@ -148,7 +148,7 @@ class Executable {
       if (looksAt !== undefined && known[looksAt]) return;
       if (places !== undefined) {
         const { position, offset } = memory.find(({ kind }) => kind === OUTPUT);
-        if (inputs[places].isBehind(outputs[position], offset)) return;
+        if (inputs[places].follows(outputs[position], offset)) return;
       }
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, fixed ?? groups[i] ?? group(this.device, dispatch, this.own, parts, this.inputs, found));
@@ -205,7 +205,7 @@ class Executable {
   /** Runs on the same tensors share their bind groups. */
   #bind(parts) {
     const last = this.#bound;
-    if (last.parts.length === parts.length && parts.every((part, i) => part.isBehind(last.parts[i], 0))) return last;
+    if (last.parts.length === parts.length && parts.every((part, i) => part.follows(last.parts[i], 0))) return last;
     const groups = this.dispatches.map((dispatch) => (dispatch.fixed || leaves(dispatch.memory) ? undefined : group(this.device, dispatch, this.own, parts, this.inputs)));
     this.#bound = { parts, groups };
     return this.#bound;
@@ -278,16 +278,16 @@ function parse(buffer) {
  * @returns {Promise<Executable>} rejected with a Cause
  */
 async function createExecutable(device, pipelines, source, description, inputs, label, store, ask) {
-  const turns = new Turns();
+  const slices = new TimeSlices();
   // Many builds may end at once.
-  await turns.next();
+  await slices.next();
   const { steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, model, identities } = description;
   const parsed = parse(description.dispatches);
   const firstStep = new Map();
   parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
   const made = [];
   for (let shader = 0; shader < shaders.length; shader++) {
-    await turns.next();
+    await slices.next();
     ask();
     const step = firstStep.get(shader);
     const pipeline = pipelines.get(device, shaders[shader], source.shaderText(shader));
@@ -302,7 +302,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     // The same memory for all pieces: much that is soon garbage would make V8 collect it in long turns.
     const piece = new Uint8Array(constants.reduce((most, length) => Math.max(most, Math.min(length, PIECE)), 0));
     for (const [position, byteLength] of constants.entries()) {
-      const make = () => upload(device, source, position, byteLength, { label, piece, turns, ask });
+      const make = () => upload(device, source, position, byteLength, { label, piece, slices, ask });
       const name = model === undefined ? undefined : `${model} ${identities[position]}`;
       own.constants.push(used.has(position) ? await store.constant(name, make) : undefined);
     }
@@ -323,11 +323,11 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     };
     const checks = [];
     while (dispatches.length < parsed.length) {
-      await turns.next();
+      await slices.next();
       ask();
       const { complaint } = checked(device, () => {
         do add(parsed[dispatches.length]);
-        while (dispatches.length < parsed.length && !turns.isOver);
+        while (dispatches.length < parsed.length && !slices.isOver);
       });
       checks.push(complaint);
     }
@@ -363,12 +363,12 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
 }
 
 /** Piece by piece: memory that is mapped when it is made is cleared at once, on this thread. */
-async function upload(device, source, constant, byteLength, { label, piece, turns, ask }) {
-  await turns.next();
+async function upload(device, source, constant, byteLength, { label, piece, slices, ask }) {
+  await slices.next();
   const made = await buffer(device, byteLength, STORAGE | COPY_DST, `${label} (constant ${constant})`);
   try {
     for (let offset = 0; offset < byteLength; offset += PIECE) {
-      await turns.next();
+      await slices.next();
       ask();
       const part = piece.subarray(0, Math.min(PIECE, byteLength - offset));
       source.copyConstant(constant, offset, part);

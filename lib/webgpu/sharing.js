@@ -77,7 +77,7 @@ function lend(tensor, operator) {
   if (context.order.isAwaited(storage)) {
     throw invalidState(operator, label, 'found an MLTensor that work is to write or read which waits for a rented MLTensor, allowed one whose work has been submitted');
   }
-  const { failure } = storage.fate;
+  const { failure } = storage.completion;
   if (failure !== undefined) throw errored(operator, label, failure);
   tensor.rental = rent(tensor, () => {});
   return storage.buffer;
@@ -95,7 +95,7 @@ function lendLater(tensor, operator) {
   let rental;
   const result = begin(entry, (request) => {
     rental = rent(tensor, () => {
-      storage.fate.end().then((failure) => settle(request, failure && erroredCause(operator, label, failure)));
+      storage.completion.end().then((failure) => settle(request, failure && erroredCause(operator, label, failure)));
     });
   });
   tensor.rental = rental;

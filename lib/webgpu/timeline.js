@@ -25,13 +25,13 @@ const { COPY_DST, COPY_SRC, LIMITS, STORAGE, bufferSize, checked, isSoftware, re
 const { MOST_KNOWN, refusal } = require('./checks.js');
 const { Part, Pipelines, createExecutable } = require('./executable.js');
 const { GraphMemory } = require('./graph-memory.js');
-const { Fate, failed, inherited } = require('./fate.js');
+const { Completion, failed, inherited } = require('./completion.js');
 const { NONE, askFor, askForMany, doubtsOf, failureIn } = require('./findings.js');
-const { Relay } = require('./relay.js');
+const { DeviceTasks } = require('./device-tasks.js');
 
 /** @typedef {import('../native').Cause} Cause */
 
-const FINE = new Fate();
+const FINE = new Completion();
 const USAGE = STORAGE | COPY_SRC | COPY_DST;
 
 /** A tensor's memory. */
@@ -40,7 +40,7 @@ class Storage {
   buffer = undefined;
   /** All of it. @type {InstanceType<typeof Part> | undefined} */
   #whole;
-  fate = FINE;
+  completion = FINE;
   /** WebGPU has it: it goes when it is given back. */
   exported = false;
   gone = false;
@@ -71,7 +71,7 @@ class Storage {
   /** WebGPU gives it back, with what it wrote. */
   takeBack() {
     this.exported = false;
-    this.fate = FINE;
+    this.completion = FINE;
     this.known = undefined;
     this.doubts = NONE;
     if (this.gone) destroyBuffer(this.buffer);
@@ -95,7 +95,7 @@ class DeviceTimeline {
   /** Of graphs. */
   #memory = new GraphMemory((kind, bytes) => this.#hold(kind, bytes));
   /** What models that are cut ask for. */
-  #relay;
+  #tasks;
   #ended = false;
 
   /**
@@ -108,7 +108,7 @@ class DeviceTimeline {
     this.#handle = handle;
     this.#waiting = waiting;
     this.#pipelines = pipelinesOf(device);
-    this.#relay = new Relay(this, handle);
+    this.#tasks = new DeviceTasks(this, handle);
   }
 
   /** @param {(message: string) => void} tell must not keep the context alive */
@@ -210,16 +210,16 @@ class DeviceTimeline {
     const { complaint } = this.#give('run', to.label, 1, () => checked(this.device, copy));
     to.known = from.known;
     to.doubts = doubtsOf([from.doubts]);
-    to.fate = Fate.of(complaint, [from.fate], {
+    to.completion = Completion.of(complaint, [from.completion], {
       own: (failure) => failed('run', to.label, failure),
       inherited: (failure) => inherited('run', to.label, 'a tensor is errored', failure),
     });
-    if (from.fate.failure !== undefined) to.fate = Fate.failed(inherited('run', to.label, 'a tensor is errored', from.fate.failure));
+    if (from.completion.failure !== undefined) to.completion = Completion.failed(inherited('run', to.label, 'a tensor is errored', from.completion.failure));
   }
 
   /** What a model has computed and given away. */
   tensorOfNumber(_context, _dataType, _shape, number) {
-    return this.#relay.take(number);
+    return this.#tasks.take(number);
   }
 
   /** A tensor whose memory is a GPUBuffer of script's, which stays script's. */
@@ -250,19 +250,19 @@ class DeviceTimeline {
     tensor.known = now.byteLength <= MOST_KNOWN && !tensor.isAdopted ? now.slice() : undefined;
     tensor.doubts = NONE;
     const { complaint } = this.#give('writeTensor', label, 1, () => checked(this.device, () => writeBytes(this.device, tensor.buffer, now)));
-    tensor.fate = Fate.of(complaint, [], {
+    tensor.completion = Completion.of(complaint, [], {
       own: (failure) => failed('writeTensor', label, failure),
       inherited: (failure) => failure,
     });
   }
 
   readTensor(request, tensor, into) {
-    const { fate } = tensor;
+    const { completion } = tensor;
     const doubts = doubtsOf([tensor.doubts]);
     const read = () => ({ bytes: readBytes(this.device, tensor.buffer, tensor.byteLength, `readTensor ${tensor.label}`), ask: askFor(doubts) });
     const { result, complaint } = this.#give('readTensor', '', 1, () => checked(this.device, read));
     this.#settle(request, async () => {
-      const cause = (await fate.end()) ?? (await result.ask());
+      const cause = (await completion.end()) ?? (await result.ask());
       if (cause !== undefined) {
         throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
       }
@@ -282,14 +282,14 @@ class DeviceTimeline {
     });
   }
 
-  /** A model that walks: what it asks for comes by the relay. Tensors are what they are now: of each it has a copy. */
+  /** Runs a model in parts: its work comes as tasks. It gets a copy of each tensor, as that is now. */
   runOnnx(request, model, { plan }, shapes, values, kept, label, seed, maxBytes, watch) {
     const lent = [];
     const lend = (value) => {
       if (!(value instanceof Storage)) return value;
       const [handle, number] = native.lendTensor(this.#handle, value.dataType, value.shape);
       lent.push(handle);
-      this.#relay.lend(number, this.copyOf(value));
+      this.#tasks.lend(number, this.copyOf(value));
       return handle;
     };
     try {
@@ -303,7 +303,7 @@ class DeviceTimeline {
 
   /** There is something that models ask for. */
   serveTasks() {
-    this.#relay.serve();
+    this.#tasks.serve();
   }
 
   /**
@@ -321,7 +321,7 @@ class DeviceTimeline {
       made = ask((inner) => {
         let number;
         ({ program, plan: handle.plan, number } = start(inner));
-        if (number !== undefined) this.#relay.adopt(number, handle);
+        if (number !== undefined) this.#tasks.adopt(number, handle);
       });
     } catch (error) {
       this.#waiting.done();
@@ -390,20 +390,20 @@ class DeviceTimeline {
       const shown = label || executable.label;
       const known = inputs.map((tensor) => tensor.known);
       let doubts = doubtsOf(inputs.map((tensor) => tensor.doubts));
-      const cause = executable.failure ?? inputs.find(({ fate }) => fate.failure !== undefined)?.fate.failure ?? failureIn(doubts);
-      let fate;
+      const cause = executable.failure ?? inputs.find(({ completion }) => completion.failure !== undefined)?.completion.failure ?? failureIn(doubts);
+      let completion;
       const outside = cause === undefined ? refusal(executable.checks, known) : undefined;
       if (outside !== undefined) {
-        fate = Fate.failed(failed('dispatch', shown, outside));
+        completion = Completion.failed(failed('dispatch', shown, outside));
       } else if (cause !== undefined) {
         const what = executable.failure === undefined ? 'an input is errored' : 'the graph can never run again';
-        fate = Fate.failed(inherited('dispatch', shown, what, cause));
+        completion = Completion.failed(inherited('dispatch', shown, what, cause));
       } else {
         const isKnown = known.map((bytes) => bytes !== undefined);
         const found = executable.look(isKnown);
         if (found !== undefined) doubts = doubtsOf([doubts, [found]]);
         runs.push({ executable, inputs, outputs, shown, isKnown, found, doubts });
-        fate = Fate.of(complaint, inputs.map((tensor) => tensor.fate), {
+        completion = Completion.of(complaint, inputs.map((tensor) => tensor.completion), {
           own: (failure) => {
             if (failure.code === 'UnknownError') executable.failure ??= failure;
             return failed('dispatch', shown, failure);
@@ -411,7 +411,7 @@ class DeviceTimeline {
           inherited: (failure) => inherited('dispatch', shown, 'an input is errored', failure),
         });
       }
-      outputs.forEach((tensor) => Object.assign(tensor, { fate, doubts, known: undefined }));
+      outputs.forEach((tensor) => Object.assign(tensor, { completion, doubts, known: undefined }));
     }
     if (runs.length === 0) return;
     const recorded = checked(device, () => {

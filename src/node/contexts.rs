@@ -1,9 +1,9 @@
 //! The flat functions of contexts.
 
 use super::call::{Call, stale};
+use super::device_tasks::DeviceTasks;
 use super::environment::{Environment, Running};
 use super::handles::Handle;
-use super::relay::Relay;
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
@@ -25,7 +25,7 @@ const CPU: (bool, &str) = (false, "cpu");
 /// A context. It stays known after it was destroyed, until `lib/` forgets it: its limits can still be asked for.
 pub struct Context {
     /// There when `lib/` hears of the context.
-    device: Arc<OnceLock<Device>>,
+    device: Arc<OnceLock<Capabilities>>,
     running: Arc<Running>,
     /// For its thread, and what it has to know.
     _held: Held,
@@ -34,13 +34,13 @@ pub struct Context {
     /// What graphs may do that say nothing else.
     pub fp_math: FpMath,
     /// The device where it is script's. Such a context has no timeline here.
-    foreign: Option<(Foreign, Relay)>,
+    foreign: Option<(Foreign, DeviceTasks)>,
     /// What is in use there, as script says: tensors, graphs, scratch.
     on_device: RefCell<Vec<Charge>>,
 }
 
 /// What is asked of a context's backend without its timeline.
-struct Device {
+struct Capabilities {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
     is_elsewhere: bool,
@@ -48,17 +48,17 @@ struct Device {
 
 impl Context {
     /// A context of a device of script's. It makes programs, and keeps the bytes of constants.
-    pub fn on_foreign(environment: &Environment, device: Foreign, relay: Relay) -> Context {
+    pub fn on_foreign(environment: &Environment, device: Foreign, device_tasks: DeviceTasks) -> Context {
         let usage = device.usage().clone();
         usage.is_part_of(environment.external.total.clone());
-        let found = Device { limits: device.limits().clone(), usage, is_elsewhere: true };
+        let found = Capabilities { limits: device.limits().clone(), usage, is_elsewhere: true };
         Context {
             device: Arc::new(OnceLock::from(found)),
             running: Running::never(),
             _held: environment.external.total.hold(THREAD),
             last: Arc::default(),
             fp_math: FpMath::Strict,
-            foreign: Some((device, relay)),
+            foreign: Some((device, device_tasks)),
             on_device: RefCell::default(),
         }
     }
@@ -68,8 +68,8 @@ impl Context {
     }
 
     /// The way to the device where it is script's.
-    pub fn relay(&self) -> Option<Relay> {
-        self.foreign.as_ref().map(|(_, relay)| relay.clone())
+    pub fn device_tasks(&self) -> Option<DeviceTasks> {
+        self.foreign.as_ref().map(|(_, device_tasks)| device_tasks.clone())
     }
 
     /// Counts what a device of script's has: bytes of tensors, graphs and scratch, in the place of what it had.
@@ -110,8 +110,8 @@ impl Context {
     /// # Errors
     /// `OperationError` for a task that nobody waits for, when too many wait.
     pub fn send(&self, task: Task) -> Result<()> {
-        if let Some((_, relay)) = &self.foreign {
-            relay.send(task);
+        if let Some((_, device_tasks)) = &self.foreign {
+            device_tasks.send(task);
             return Ok(());
         }
         self.running.way().map_or(Ok(()), |way| way.send(task))
@@ -119,10 +119,10 @@ impl Context {
 
     /// What enqueues a task from any thread.
     pub fn sender(&self) -> impl Fn(Task) -> Result<()> + Send + Sync + use<> {
-        let (running, relay) = (self.running.clone(), self.relay());
-        move |task| match &relay {
-            Some(relay) => {
-                relay.send(task);
+        let (running, device_tasks) = (self.running.clone(), self.device_tasks());
+        move |task| match &device_tasks {
+            Some(device_tasks) => {
+                device_tasks.send(task);
                 Ok(())
             }
             None => running.way().map_or(Ok(()), |way| way.send(task)),
@@ -149,9 +149,9 @@ impl Context {
 
     /// Ends the context's work as soon as may be.
     pub fn stop(&self) {
-        if let Some((foreign, relay)) = &self.foreign {
+        if let Some((foreign, device_tasks)) = &self.foreign {
             foreign.cancel();
-            relay.end();
+            device_tasks.end();
         }
         self.running.with(Timeline::stop);
     }
@@ -171,8 +171,8 @@ impl Context {
 /// What a program asked of a device of script's, and nobody will do.
 impl Drop for Context {
     fn drop(&mut self) {
-        if let Some((_, relay)) = &self.foreign {
-            relay.end();
+        if let Some((_, device_tasks)) = &self.foreign {
+            device_tasks.end();
         }
     }
 }
@@ -233,7 +233,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         return Ok(None);
     }
     // Drivers take their time.
-    let (looked, told) = (start.running.clone(), label.clone());
+    let (running, name) = (start.running.clone(), label.clone());
     let work = move |done: Done<_>| {
         done.run(|| {
             let started = match Gpu::new(wish) {
@@ -251,8 +251,8 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         });
     };
     if let Err((error, done)) = thread::start_with("webnn adapter", done, work) {
-        looked.give_up();
-        done.report(Err(error.of("createContext", &told)));
+        running.give_up();
+        done.report(Err(error.of("createContext", &name)));
     }
     Ok(None)
 }
@@ -264,7 +264,7 @@ pub fn fp_math(name: &str) -> Result<FpMath> {
 
 /// What makes a context that is waiting for its device ready.
 struct Start<L> {
-    found: Arc<OnceLock<Device>>,
+    found: Arc<OnceLock<Capabilities>>,
     running: Arc<Running>,
     total: Total,
     lost: L,
@@ -274,7 +274,7 @@ impl<L: FnOnce(String) + Send + 'static> Start<L> {
     fn on(self, backend: impl Backend) -> Result<()> {
         backend.usage().is_part_of(self.total);
         let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
-        let device = Device { limits, usage, is_elsewhere: backend.is_elsewhere() };
+        let device = Capabilities { limits, usage, is_elsewhere: backend.is_elsewhere() };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {
                 let _ = self.found.set(device);

@@ -1,8 +1,8 @@
-//! What V8 is told of the memory behind script's objects.
+//! What V8 knows of the memory behind script's objects.
 //!
 //! An object of script's has some hundred bytes of the heap, and megabytes, or threads, that V8 knows nothing of. It collects
 //! garbage when there is reason to, so it has to know. All that contexts count in their [`Usage`](crate::memory::Usage), and what
-//! else objects hold, is in one [`Total`]; V8 is told when that has changed, whoever changed it: memory that two objects share is
+//! else objects hold, is in one [`Total`]; it is reported to V8 when it has changed, whoever changed it: memory that two objects share is
 //! counted once, and what is freed early is not counted any more.
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ use napi::sys;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
-/// Smaller changes are told together with later ones.
+/// Smaller changes are reported together with later ones.
 const STEP: usize = 64 << 10;
 
 /// So much may be held by objects that V8 has collected and nobody has looked for.
@@ -22,7 +22,7 @@ const UNSEEN: usize = 8 << 20;
 #[derive(Default)]
 pub struct External {
     pub total: Total,
-    told: Cell<usize>,
+    reported: Cell<usize>,
     /// What was held when forgotten objects were last looked for.
     seen: Cell<usize>,
     /// An object that nobody has: when it is gone V8 has collected garbage since then.
@@ -32,15 +32,15 @@ pub struct External {
 impl External {
     /// Tells V8, which may collect garbage now, what has changed.
     pub fn tell(&self, scope: Scope<'_>) {
-        let (now, told) = (self.total.bytes(), self.told.get());
-        if now.abs_diff(told) < STEP {
+        let (now, reported) = (self.total.bytes(), self.reported.get());
+        if now.abs_diff(reported) < STEP {
             return;
         }
-        let change = now as i64 - told as i64;
+        let change = now as i64 - reported as i64;
         let mut all = 0;
         // SAFETY: the environment is alive and this is its thread; values of open handle scopes stay.
         if unsafe { sys::napi_adjust_external_memory(scope.env(), change, &raw mut all) } == sys::Status::napi_ok {
-            self.told.set(now);
+            self.reported.set(now);
         }
     }
 

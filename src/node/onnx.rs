@@ -95,9 +95,9 @@ pub fn in_background<T: Send + 'static>(
     done: Done<T>,
     work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
-    let told = label.clone();
+    let name = label.clone();
     if let Err((error, done)) = thread::start_with("webnn-node onnx", done, reporting(what, label, work)) {
-        done.report(Err(error.of(what, &told)));
+        done.report(Err(error.of(what, &name)));
     }
 }
 
@@ -109,9 +109,9 @@ fn on_build_thread<T: Send + 'static>(
     done: Done<T>,
     work: impl FnOnce(Done<T>) -> Result<(), (Error, Done<T>)> + Send + 'static,
 ) {
-    let told = label.clone();
+    let name = label.clone();
     if let Err((error, done)) = urgency.pool().spawn(done, reporting(what, label, work)) {
-        done.report(Err(error.of(what, &told)));
+        done.report(Err(error.of(what, &name)));
     }
 }
 
@@ -270,7 +270,7 @@ fn input_shapes(call: &Call<'_>, index: usize, program: &Program) -> Result<Vec<
 }
 
 /// `planOnnx(request, model, shapes, label, ahead)`: the handle of the graph for inputs of these shapes, which is being made, with the
-/// lowest priority if it is made ahead; on a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`relay.rs`).
+/// lowest priority if it is made ahead; on a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`device_tasks.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -287,10 +287,10 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let stage = Arc::new(OnceLock::new());
     let made = stage.clone();
     let described = foreign.is_some().then(|| Arc::new(OnceLock::new()));
-    let told = described.clone();
+    let on_device = described.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
         let _ = known.set(built.placements);
-        Outcome::Onnx { import: outcome, program: told, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
+        Outcome::Onnx { import: outcome, program: on_device, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
     })?;
     let (task_label, lowered) = (label.clone(), described.clone());
     on_build_thread("loadOnnx", label, urgency, done, move |done| {

@@ -4,10 +4,10 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::contexts::Context;
+use super::device_tasks::DeviceTasks;
 use super::environment::Environment;
 use super::graphs::ends;
 use super::handles::Handle;
-use super::relay::Relay;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
 use crate::backend::wgpu::program::{Finding, Program};
@@ -123,8 +123,8 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let device = Foreign::new(target);
     let handle = environment.contexts.borrow_mut().reserve();
-    let relay = Relay::new(device.clone(), environment.ending.queue.clone(), events, handle);
-    let context = Context::on_foreign(environment, device, relay);
+    let device_tasks = DeviceTasks::new(device.clone(), environment.ending.queue.clone(), events, handle);
+    let context = Context::on_foreign(environment, device, device_tasks);
     environment.contexts.borrow_mut().occupy(handle, context);
     Ok(Some(scope.number(handle.to_number())?))
 }

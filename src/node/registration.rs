@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, decoder, environment, graphs, onnx, programs, relay, steps, table, tensors};
+use super::{commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, steps, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -58,9 +58,9 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "copyConstant" => programs::copy_constant;
     "destroyProgram" => programs::destroy;
     "setDeviceMemory" => programs::set_memory;
-    "lendTensor" => relay::lend_tensor;
-    "takeTasks" => relay::take_tasks;
-    "finishTask" => relay::finish_task;
+    "lendTensor" => device_tasks::lend_tensor;
+    "takeTasks" => device_tasks::take_tasks;
+    "finishTask" => device_tasks::finish_task;
     "openOnnx" => onnx::open;
     "closeOnnx" => onnx::close;
     "planOnnx" => onnx::plan;

@@ -140,17 +140,17 @@ mod tests {
 
     #[test]
     fn what_nobody_hears_is_dropped() {
-        let (sender, told) = bounded(2);
+        let (sender, results) = bounded(2);
         let (reports, _woken) = Reports::new();
         let report = || {
             let sender = sender.clone();
             super::super::Done::new(move |result: crate::error::Result<()>| sender.send(result.unwrap_err()).unwrap())
         };
         reports.push(report());
-        assert!(told.is_empty());
+        assert!(results.is_empty());
         reports.end();
         reports.push(report());
         let expected = "the work was lost: the context was destroyed or lost";
-        assert!(told.try_iter().map(|error| error.message().to_owned()).eq([expected, expected]));
+        assert!(results.try_iter().map(|error| error.message().to_owned()).eq([expected, expected]));
     }
 }

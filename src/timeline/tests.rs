@@ -679,10 +679,10 @@ fn who_is_written_first_gets_memory_of_its_own() {
     harness.write(b, 1);
     assert_eq!(harness.read(b).unwrap(), 1);
     assert!(harness.read(new).unwrap_err().message().contains("the kernel failed"));
-    let (sender, told) = bounded(1);
+    let (sender, results) = bounded(1);
     let gone = Task::Share { tensor: TensorId(harness.id()), to: a, done: Done::new(move |result| sender.send(result).unwrap()) };
     harness.send(gone);
-    assert!(told.recv().unwrap().unwrap_err().message().contains("destroyed"));
+    assert!(results.recv().unwrap().unwrap_err().message().contains("destroyed"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The way of programs to a device that is script's: what their threads ask of a timeline waits here until script's thread takes it
-//! (`lib/webgpu/relay.js`), carries it out and reports how it ended.
+//! Tasks of programs for a `GPUDevice`, which only the JavaScript thread can use. A program's thread queues a task for the timeline here. The
+//! JavaScript thread takes it (`lib/webgpu/device-tasks.js`), carries it out, and reports its end.
 //!
 //! Graphs are lowered before, on the thread that asks for them. When the context ends, whatever is unfinished is reported as failed.
 
@@ -27,7 +27,7 @@ const MOST_BYTES: usize = 1 << 21;
 
 /// Shared by all programs of a context.
 #[derive(Clone)]
-pub struct Relay(Arc<Shared>);
+pub struct DeviceTasks(Arc<Shared>);
 
 struct Shared {
     device: Foreign,
@@ -45,7 +45,7 @@ struct State {
     taken: HashMap<u64, Taken>,
     last: u64,
     /// Script knows that there is something, and has not found nothing since.
-    is_told: bool,
+    is_announced: bool,
     has_ended: bool,
 }
 
@@ -114,9 +114,9 @@ fn ended() -> Error {
     Error::new(Kind::InvalidState, "the context was destroyed")
 }
 
-impl Relay {
-    pub fn new(device: Foreign, queue: Arc<Queue>, events: Request, context: Handle) -> Relay {
-        Relay(Arc::new(Shared { device, state: Mutex::default(), queue, events, context }))
+impl DeviceTasks {
+    pub fn new(device: Foreign, queue: Arc<Queue>, events: Request, context: Handle) -> DeviceTasks {
+        DeviceTasks(Arc::new(Shared { device, state: Mutex::default(), queue, events, context }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -152,9 +152,9 @@ impl Relay {
             return;
         }
         state.asked.push_back(asked);
-        let is_told = std::mem::replace(&mut state.is_told, true);
+        let is_announced = std::mem::replace(&mut state.is_announced, true);
         drop(state);
-        if !is_told {
+        if !is_announced {
             let Shared { queue, events, context, .. } = &*self.0;
             queue.announce(*events, Outcome::Tasks { context: context.to_number() });
         }
@@ -181,7 +181,7 @@ impl Relay {
             bytes += asked.byte_length();
             some.push(asked);
         }
-        state.is_told = !some.is_empty();
+        state.is_announced = !some.is_empty();
         some
     }
 
@@ -204,8 +204,8 @@ impl Relay {
     }
 }
 
-fn relay(environment: &Environment, context: Handle) -> Result<Relay> {
-    environment.with_context(context, |context| context.relay().ok_or_else(|| stale("relay")))
+fn device_tasks(environment: &Environment, context: Handle) -> Result<DeviceTasks> {
+    environment.with_context(context, |context| context.device_tasks().ok_or_else(|| stale("device_tasks")))
 }
 
 /// `takeTasks(context)`: some of what programs ask for, in its order; nothing when there is nothing. A list for each, which begins with its
@@ -216,35 +216,35 @@ fn relay(environment: &Environment, context: Handle) -> Result<Relay> {
 /// also be a part of a tensor, `[tensor, first]`. A copy is `[tensor, first, to, at, length]`, all as numbers.
 pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let context = call.handle(0)?;
-    let relay = relay(call.environment, context)?;
-    let tasks: Vec<Value<'s>> = relay
+    let device_tasks = device_tasks(call.environment, context)?;
+    let tasks: Vec<Value<'s>> = device_tasks
         .take()
         .into_iter()
-        .filter_map(|asked| task_value(call, context, &relay, asked).transpose())
+        .filter_map(|asked| task_value(call, context, &device_tasks, asked).transpose())
         .collect::<Result<_>>()?;
     call.scope.array_of(tasks.into_iter().map(Ok)).map(Some)
 }
 
-fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked) -> Result<Option<Value<'s>>> {
+fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, asked: Asked) -> Result<Option<Value<'s>>> {
     let (scope, environment) = (call.scope, call.environment);
     let number = |number: u64| scope.number(number as f64);
     let (kind, values) = match asked {
         Asked::Open { graph, inputs, label, described, built, done } => {
             let description = programs::value(scope, &described)?;
             let program = environment.programs.borrow_mut().insert(Made::new(environment, context, described));
-            let note = number(relay.note(Taken::Opened(built, done)))?;
+            let note = number(device_tasks.note(Taken::Opened(built, done)))?;
             let (program, label) = (scope.number(program.to_number())?, scope.string(&label)?);
             ("open", vec![note, number(graph.0)?, program, description, scope.number(inputs as f64)?, label])
         }
         Asked::Task(task) => match task {
             Task::CreateTensor { tensor, descriptor, done, .. } => {
                 let shape = scope.array_of(descriptor.shape.iter().map(|&size| scope.unsigned(size)))?;
-                let note = number(relay.note(Taken::Plain(done)))?;
+                let note = number(device_tasks.note(Taken::Plain(done)))?;
                 ("createTensor", vec![note, number(tensor.0)?, scope.unsigned(descriptor.data_type as u32)?, shape])
             }
             Task::Write { tensor, bytes, .. } => ("writeTensor", vec![number(tensor.0)?, bytes::array_buffer(scope, &bytes)?]),
             Task::Read { tensor, into, done } => {
-                ("readTensor", vec![number(relay.note(Taken::Bytes(vec![Some(into)], done)))?, number(tensor.0)?])
+                ("readTensor", vec![number(device_tasks.note(Taken::Bytes(vec![Some(into)], done)))?, number(tensor.0)?])
             }
             Task::Dispatch { graph, tensors, .. } => {
                 let tensors = scope.array_of(tensors.iter().map(|tensor| number(tensor.0)))?;
@@ -262,7 +262,7 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked)
                 }))?;
                 let memory = |output| if let Some(Operand::Host(memory)) = output { Some(memory) } else { None };
                 let outputs = outputs.into_iter().map(memory).collect();
-                ("compute", vec![number(relay.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted])
+                ("compute", vec![number(device_tasks.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted])
             }
             Task::Copy { copies, done } => {
                 let copy = |&TensorCopy { from, to, length }: &TensorCopy| {
@@ -270,14 +270,14 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, relay: &Relay, asked: Asked)
                     scope.array_of(numbers.into_iter().map(number))
                 };
                 let copies = scope.array_of(copies.iter().map(copy))?;
-                ("copy", vec![number(relay.note(Taken::Plain(done)))?, copies])
+                ("copy", vec![number(device_tasks.note(Taken::Plain(done)))?, copies])
             }
             Task::DestroyTensor { tensor } => ("destroyTensor", vec![number(tensor.0)?]),
             Task::DestroyGraph { graph } => ("destroyGraph", vec![number(graph.0)?]),
             Task::Share { tensor, to, done } => {
-                ("shareTensor", vec![number(relay.note(Taken::Plain(done)))?, number(tensor.0)?, number(to.0)?])
+                ("shareTensor", vec![number(device_tasks.note(Taken::Plain(done)))?, number(tensor.0)?, number(to.0)?])
             }
-            Task::Usage { done } => ("catchUp", vec![number(relay.note(Taken::CaughtUp(done)))?]),
+            Task::Usage { done } => ("catchUp", vec![number(device_tasks.note(Taken::CaughtUp(done)))?]),
             // Nothing of programs.
             Task::Build { .. } | Task::Submit { .. } | Task::Stop => return Ok(None),
         },
@@ -300,7 +300,9 @@ pub fn lend_tensor<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `finishTask(context, number, code, message, buffers)`: how a task ended, with no code where it succeeded. The buffers are what was
 /// read, and `undefined` where it was not wanted.
 pub fn finish_task<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let Some(mut taken) = relay(call.environment, call.handle(0)?)?.finish(call.number(1)? as u64) else { return Ok(None) };
+    let Some(mut taken) = device_tasks(call.environment, call.handle(0)?)?.finish(call.number(1)? as u64) else {
+        return Ok(None);
+    };
     let (code, message) = (call.string(2)?, call.string(3)?);
     let result = match &*code {
         "" => fill(call.scope, call.value(4), &mut taken),

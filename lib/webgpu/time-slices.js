@@ -1,15 +1,15 @@
 'use strict';
 
-// Work on script's thread that would last too long for one turn of the event loop is done in slices. All that has some shares the
-// thread: each turn has one slice of one of them, in the order in which they asked.
+// Divides work that would block the JavaScript thread for too long. Each turn of the event loop has one slice of one piece of work; pieces
+// take turns in the order in which they asked.
 
 const { performance } = require('node:perf_hooks');
 const { setImmediate } = require('node:timers');
 
-/** How long a slice is, in milliseconds: then what is under way is finished, a call of the device at most. */
+/** Milliseconds of a slice. The call of the device that is under way then is finished. */
 const SLICE = 2;
 
-/** What waits for its turn. @type {(() => void)[]} */
+/** Work that waits for a slice. @type {(() => void)[]} */
 const waiting = [];
 
 function serve() {
@@ -17,16 +17,16 @@ function serve() {
   if (waiting.length > 0) setImmediate(serve);
 }
 
-/** Work in slices. It begins with `next()`. */
-class Turns {
+/** The slices of one piece of work. Call `next()` before it begins. */
+class TimeSlices {
   #end = -Infinity;
 
-  /** Whether the slice has lasted long enough. */
+  /** Whether the slice is over. */
   get isOver() {
     return performance.now() >= this.#end;
   }
 
-  /** Waits for a turn, where this one is over. */
+  /** Waits for a slice if this one is over. */
   async next() {
     if (!this.isOver) return;
     await new Promise((resolve) => {
@@ -37,4 +37,4 @@ class Turns {
   }
 }
 
-module.exports = { Turns };
+module.exports = { TimeSlices };

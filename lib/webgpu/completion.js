@@ -1,9 +1,9 @@
 'use strict';
 
-// How work ended that a device has been given. The device tells later, through error scopes, and more work on the same tensors is
-// given to it meanwhile. So a tensor has the fate of what wrote it last, and a dispatch's fate depends on those of its inputs.
-// Where an input turns out to have failed the dispatch has run on what was there, and its outputs are errored all the same, as
-// if it had not (docs/extensions.md E3). Whoever reads waits for the fate.
+// How work that a device was given has ended. The device reports errors later, through error scopes, and gets more work on the same tensors
+// meanwhile. So a tensor has the completion of the work that wrote it last, and a dispatch's completion depends on those of its inputs. If an
+// input has failed, the dispatch has run on what was there, and its outputs are errored as if it had not run (docs/extensions.md E3). A read
+// waits for the completion.
 
 const { named } = require('../errors.js');
 
@@ -12,7 +12,7 @@ const { named } = require('../errors.js');
 /** Failures lead to failures without end; a chain that has become too long goes on with its first. */
 const LONGEST_CHAIN = 100;
 
-class Fate {
+class Completion {
   /** Once it is known, if it failed. @type {Cause | undefined} */
   failure = undefined;
   /** Until it is known: a promise of the failure, or of nothing. It is never rejected. @type {Promise<Cause | undefined> | undefined} */
@@ -20,32 +20,32 @@ class Fate {
 
   /** @param {Cause} failure */
   static failed(failure) {
-    const fate = new Fate();
-    fate.failure = failure;
-    return fate;
+    const completion = new Completion();
+    completion.failure = failure;
+    return completion;
   }
 
   /**
    * Of work that the device may complain of, and that depended on others.
    * @param {Promise<Cause | undefined>} complaint
-   * @param {Fate[]} before
+   * @param {Completion[]} before
    * @param {{ own(failure: Cause): Cause, inherited(failure: Cause): Cause }} name
    */
   static of(complaint, before, name) {
-    const fate = new Fate();
+    const completion = new Completion();
     const unknown = before.filter(({ pending }) => pending !== undefined);
-    fate.pending = (async () => {
+    completion.pending = (async () => {
       const own = await complaint;
       let failure = own && name.own(own);
       for (const other of unknown) {
         const theirs = await other.end();
         if (failure === undefined && theirs !== undefined) failure = name.inherited(theirs);
       }
-      fate.failure = failure;
-      fate.pending = undefined;
+      completion.failure = failure;
+      completion.pending = undefined;
       return failure;
     })();
-    return fate;
+    return completion;
   }
 
   /** @returns {Promise<Cause | undefined>} */
@@ -85,4 +85,4 @@ function failed(operator, label, { message, cause }) {
   return { code: 'OperationError', message: `${named(operator, label)}: ${message}`, cause };
 }
 
-module.exports = { Fate, failed, inherited };
+module.exports = { Completion, failed, inherited };

@@ -1,17 +1,17 @@
 'use strict';
 
-// What programs of the native side, which run models that are cut, ask of a device of script's (src/node/relay.rs): their tasks are
-// carried out on the context's timeline, in their order, and how each ended is reported. What programs call tensors and graphs are numbers.
+// Carries out the tasks of the native side's programs on a GPUDevice (src/node/device_tasks.rs): models that are cut run there. The tasks go to the
+// context's timeline in their order, and the end of each is reported. Programs call tensors and graphs by numbers.
 
 const native = require('../native.js');
 const { ask } = require('../settle.js');
 const { Part } = require('./executable.js');
-const { Fate } = require('./fate.js');
-const { Turns } = require('./turns.js');
+const { Completion } = require('./completion.js');
+const { TimeSlices } = require('./time-slices.js');
 
 const NO_MEMORY = 'the memory of a value could not be had';
 
-class Relay {
+class DeviceTasks {
   #timeline;
   #context;
   /** What tensors have, which several share: nothing is written twice. @type {Map<number, {storage: any, uses: number}>} */
@@ -36,22 +36,22 @@ class Relay {
     this.#graphs.set(number, graph);
   }
 
-  /** Carries out all that there is, in turns. */
+  /** Carries out all tasks that there are, in slices. */
   async serve() {
     if (this.#isServing) return;
     this.#isServing = true;
-    const turns = new Turns();
+    const slices = new TimeSlices();
     try {
       for (;;) {
         const tasks = native.takeTasks(this.#context);
         if (tasks.length === 0) return;
         for (const [kind, ...given] of tasks) {
-          await turns.next();
+          await slices.next();
           this[kind](...given);
         }
       }
     } catch {
-      // The context is gone; the native side has told whoever waits.
+      // The context is gone; the native side rejects what waits.
     } finally {
       this.#isServing = false;
     }
@@ -188,7 +188,7 @@ class Relay {
   /** One that is not errored. */
   #sound(tensor) {
     const storage = this.#storage(tensor);
-    const { failure } = storage.fate;
+    const { failure } = storage.completion;
     if (failure !== undefined) throw { code: 'OperationError', message: `a tensor is errored: ${failure.message}` };
     return storage;
   }
@@ -206,7 +206,7 @@ class Relay {
       const failure = { code: 'OperationError', message: `${error.message}` };
       for (const tensor of tensors) {
         const held = this.#tensors.get(tensor);
-        if (held !== undefined) held.storage.fate = Fate.failed(failure);
+        if (held !== undefined) held.storage.completion = Completion.failed(failure);
       }
     }
   }
@@ -224,4 +224,4 @@ function present(value, message) {
   return value;
 }
 
-module.exports = { Relay };
+module.exports = { DeviceTasks };
