@@ -1,6 +1,6 @@
 'use strict';
 
-// Which tensor stands for which input and output of a graph: the steps of dispatch() that look at the tensors.
+// Checks the tensors that dispatch() gets for the inputs and outputs of a graph.
 
 const { typeError } = require('./errors.js');
 const { quote } = require('./show.js');

@@ -1,7 +1,7 @@
 'use strict';
 
-// Methods that block the calling thread are for threads that may be blocked (docs/extensions.md D4), and for contexts whose work
-// is done elsewhere: that of a GPUDevice is done on this very thread.
+// Methods that block the calling thread. They need a thread that may be blocked (docs/extensions.md D4), and a context that works on another
+// thread: a GPUDevice works on this one.
 
 const { isMainThread } = require('node:worker_threads');
 const { exception, invalidState, named } = require('./errors.js');

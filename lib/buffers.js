@@ -2,11 +2,11 @@
 
 // AllowSharedBufferSource, and the specification's "validate buffer with descriptor".
 //
-// Where this is wider than the specification, docs/extensions.md says so: a DataView is taken like a Uint8Array, as a slice of bytes
-// (C6), float16 takes Uint16Array (C6), a read takes an Int8Array like a Uint8Array, which is what onnxruntime-web gives it
-// (G3), and resizable and growable buffers are accepted, which WebIDL refuses without
-// [AllowResizable]: writeTensor() copies before it returns, so that resizing afterwards has no effect (C4), and the
-// memory of a growing WebAssembly.Memory has to be accepted (G3). Their length is the one at the time of the call.
+// This is wider than the specification (docs/extensions.md C6, G3):
+//
+// * A DataView is a slice of bytes, like a Uint8Array. float16 takes a Uint16Array. A read takes an Int8Array, as onnxruntime-web passes it.
+// * Resizable and growable buffers are accepted. writeTensor() copies before it returns (C4), and a growing WebAssembly.Memory has to work.
+//   Their length is the one at the time of the call.
 
 const { types } = require('node:util');
 const { Mismatch } = require('./errors.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Running a graph on memory of the caller's, without tensors: context.compute() and context.computeSync() (docs/extensions.md D1–D4).
+// context.compute() and context.computeSync(): run a graph on the caller's memory, without tensors (docs/extensions.md D1–D4).
 
 const native = require('./native.js');
 const { invalidState, nativeError, typeError } = require('./errors.js');

@@ -1,8 +1,8 @@
 'use strict';
 
-// What the ECMAScript modules of this folder export. They import this file alone, and call what may fail: if an ECMAScript module imports a
-// CommonJS module that throws, Node.js 20 reports the error a second time, as an uncaught one, and the process exits. The names are
-// literals: bundlers follow them.
+// The exports of the ECMAScript modules of this folder. They import only this file, and call functions that may fail. If an ECMAScript module
+// imports a CommonJS module that throws, Node.js 20 reports the error a second time, as uncaught, and the process exits. The names are literals,
+// because bundlers follow them.
 
 module.exports = {
   index: () => require('./index.js'),

@@ -1,6 +1,6 @@
 'use strict';
 
-// From what went wrong to the exception that script sees. All are made here, so that they belong to the caller's realm.
+// Makes the exceptions that script sees. All are made here, so they belong to the caller's realm.
 
 const { escapeText, show } = require('./show.js');
 

@@ -1,11 +1,11 @@
 'use strict';
 
-// Polling for results that come soon. An event loop with nothing to do sleeps, and to wake its thread takes some tens of
-// microseconds, as long as a small graph. So the loop goes round without sleeping while a result is expected within a
-// moment: timers and input are served as ever. It is expected so where the last one came so, and was followed by the next
-// request at once, several times: who pauses between runs gets a sleeping loop. So does, for a while, who waited in vain: the
-// system may have both threads share a core, and then the one that looks holds up the one that works until it sleeps. For
-// results that take longer the loop sleeps until shortly before.
+// Polls for results that are expected soon. An idle event loop sleeps, and waking its thread takes some tens of microseconds, as long as a small
+// graph. So the loop goes round without sleeping while a result is expected within a moment; timers and input are served as usual.
+//
+// * A result is expected soon if the last one came soon and the next request followed at once, several times.
+// * A loop that polled in vain sleeps for a while: the two threads may share a core, and then polling delays the work.
+// * If a result takes longer, the loop sleeps until shortly before.
 
 const { performance } = require('node:perf_hooks');
 const timers = require('node:timers');

@@ -1,6 +1,6 @@
 'use strict';
 
-// How products of float32 may be computed (docs/extensions.md B7), for options that are no WebIDL dictionary.
+// The option fpMath (docs/extensions.md B7), for options that are no WebIDL dictionary.
 
 const { typeError } = require('./errors.js');
 const { show } = require('./show.js');

@@ -1,8 +1,7 @@
 'use strict';
 
-// What this package uses of Node's own global object. The global object that it sees itself may be another one: test
-// environments such as jsdom's have a `globalThis` without some of these functions, or with functions of their own, and a
-// `process` that is a copy.
+// The members of Node's own global object that this package uses. The global object of this module may be another one: in test environments such
+// as jsdom's, `globalThis` lacks some functions or has its own, and `process` is a copy.
 
 const { runInThisContext } = require('node:vm');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// `(graph, inputs, outputs, options)`: the arguments of what runs a graph on tensors or on memory, now or when recorded.
+// `(graph, inputs, outputs, options)`: the arguments of methods that run or record a graph.
 
 const { conversionError } = require('./errors.js');
 const { toGraph } = require('./graph.js');

@@ -1,7 +1,6 @@
 'use strict';
 
-// The Web Neural Network API for Node.js. This folder is its JavaScript face: WebIDL, promises and exceptions, all in
-// the caller's realm. Everything else is native.
+// The Web Neural Network API for Node.js. This folder has WebIDL, promises and exceptions, all in the caller's realm. Everything else is native.
 
 const { MLGraphBuilder } = require('./builder.js');
 const { MLCommandBuffer } = require('./command-buffer.js');

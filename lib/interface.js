@@ -1,9 +1,9 @@
 'use strict';
 
-// What WebIDL says of every interface (https://webidl.spec.whatwg.org/#js-interfaces), once: constructors that are
-// illegal to script, receivers, the number of arguments, and the attributes of the properties.
+// WebIDL's rules for every interface (https://webidl.spec.whatwg.org/#js-interfaces): constructors that script may not call, receivers, the number
+// of arguments, and the attributes of properties.
 //
-// An object is proved by a private field of its class, never by its prototype chain (docs/extensions.md A3).
+// A private field of the class proves the identity of an object, never its prototype chain (docs/extensions.md A3).
 
 const { Mismatch, TooFewArguments, at, conversionError } = require('./errors.js');
 const { nameInstances, withArticle } = require('./show.js');

@@ -1,7 +1,7 @@
 'use strict';
 
-// opSupportLimits() is asked for often, and script may change what it gets: a fresh copy each time, of limits that are
-// fetched once per context. A limit has at most three levels: operator, operand, and its types and ranks.
+// Copies of opSupportLimits(): script asks for it often, and may change the result. The limits are fetched once for a context. A limit has at most
+// three levels: operator, operand, and its types and ranks.
 
 function copyTensorLimits({ dataTypes, rankRange: { min, max } }) {
   return { dataTypes: dataTypes.slice(), rankRange: { min, max } };

@@ -1,8 +1,8 @@
 'use strict';
 
-// The native addon: flat functions on integer handles. Nothing else in lib/ knows where it comes from.
+// Loads the native addon: flat functions on integer handles. Nothing else in lib/ knows where it comes from.
 //
-// In this order: the file that WEBNN_NATIVE names; native/ of a clone, which `npm run build` fills; the package of this platform.
+// It is the first of these: the file that WEBNN_NATIVE names; native/ of a clone, which `npm run build` fills; the package of this platform.
 
 const fs = require('node:fs');
 const { createRequire } = require('node:module');

@@ -1,8 +1,7 @@
 'use strict';
 
-// The operators of MLGraphBuilder. The native side hands over its table of operators; each row becomes one method, and
-// all methods do the same: convert by the kinds that the row lists, check where the operands come from, and call one
-// native function. Nothing here names an operator.
+// The operators of MLGraphBuilder. The native side has a table of operators, and each row becomes a method. All methods do the same: convert
+// arguments by the kinds in the row, check the operands, and call one native function. Nothing here names an operator.
 
 const { isProxy } = require('node:util').types;
 const { process } = require('./globals.js');

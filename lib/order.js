@@ -1,15 +1,12 @@
 'use strict';
 
-// What stands before a context's timeline. A timeline carries out what it is given in the order in which it was given; work that
-// must not begin yet, since a tensor is rented to WebGPU (docs/extensions.md F3), is kept here until the tensor is back. Where
-// nothing is rented everything is passed on at once.
+// Orders work in front of a context's timeline. A timeline executes work in the order of the calls. Work that must not begin yet, because a tensor
+// is rented to WebGPU (docs/extensions.md F3), waits here until the tensor is back. If nothing is rented, all work is passed on at once.
 //
-// A timeline is the native addon, or that of a context on a GPUDevice (webgpu/timeline.js): the same functions, on handles that
-// only it understands.
+// A timeline is the native addon, or that of a context on a GPUDevice (webgpu/timeline.js). Both have the same functions, on handles of their own.
 //
-// Kept work is a *job* with what it uses. A job waits for the jobs before it that use the same in a way that conflicts: a writer
-// for all of them, a reader for the last writer. What finds nothing to wait for is no job: it is carried out at once. So all that
-// is here waits for a rental, directly or not.
+// Waiting work is a *job* with the tensors and graphs that it uses. A job waits for conflicting earlier jobs: a writer for all of them, a reader for
+// the last writer. Work without a conflict is no job: it is passed on at once. So every job here waits for a rental, directly or not.
 
 const { bytesOf } = require('./buffers.js');
 const { settle } = require('./settle.js');

@@ -1,8 +1,7 @@
 'use strict';
 
-// require('webnn-node/register'): code written for browsers finds navigator.ml and the interface objects (docs/extensions.md A2).
-// Only what such code looks for: `window`, `document`, `self` or `location` would make libraries believe that they run
-// in a browser.
+// require('webnn-node/register'): defines navigator.ml and the interface objects for browser code (docs/extensions.md A2). It defines nothing else:
+// `window`, `document`, `self` or `location` would make libraries take Node for a browser.
 
 const { availableParallelism } = require('node:os');
 const webnn = require('./index.js');

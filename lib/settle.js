@@ -1,11 +1,10 @@
 'use strict';
 
-// Promises for what the native side finishes later. Each pending one has a number; the native side hands over batches
-// of finished numbers, all that are ready in one wake-up of the event loop.
+// Promises for work that the native side finishes later. Each pending one has a number. The native side delivers finished numbers in batches: all
+// that are ready in one wake-up of the event loop.
 //
-// An entry holds on to what its work needs: the context (so that nothing is collected, and thereby released, under
-// pending work) and the memory that the native side writes into. It stays until the native side has said that it is
-// done with it, also where the promise was rejected before, by a destroy().
+// An entry keeps what its work needs alive: the context, and the memory that the native side writes into. It stays until the native side is done
+// with it, even if destroy() rejected the promise before.
 
 const { setImmediate } = require('node:timers');
 const native = require('./native.js');

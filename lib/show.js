@@ -1,6 +1,6 @@
 'use strict';
 
-// How values that script gave are shown in messages. Nothing here runs the user's code: no getter, no toString().
+// Shows values of script in messages, without running user code: no getter, no toString().
 
 const { types } = require('node:util');
 

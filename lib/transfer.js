@@ -1,7 +1,7 @@
 'use strict';
 
-// Taking the memory behind views away from script, and giving it back as new views: compute() works on the caller's
-// memory in place, on another thread.
+// Transfers the memory behind views away from script, and gives it back as new views: compute() works on the caller's memory in place, on another
+// thread.
 
 const { Buffer } = require('node:buffer');
 const { types } = require('node:util');

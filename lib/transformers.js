@@ -1,7 +1,7 @@
 'use strict';
 
-// require('webnn-node/transformers'): transformers.js computes with this engine. What it finds under this symbol when it is loaded it
-// takes for its onnxruntime (docs/transformers.md).
+// require('webnn-node/transformers'): makes transformers.js use this engine. When transformers.js is loaded, it takes the onnxruntime under this
+// symbol (docs/transformers.md).
 
 const ort = require('./onnxruntime.js');
 

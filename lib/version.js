@@ -1,5 +1,5 @@
 'use strict';
 
-// The version of this JavaScript: package.json's, as a module that every bundler reads.
+// The version of this JavaScript: that of package.json, as a module that every bundler can read.
 
 module.exports = '0.2.0';

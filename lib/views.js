@@ -1,6 +1,6 @@
 'use strict';
 
-// Which memory of script's stands for which input and output of a graph, where a graph is computed without tensors.
+// Checks the memory that compute() gets for the inputs and outputs of a graph.
 
 const { types } = require('node:util');
 const { bufferOf, byteLength, byteOffset, isDetached, isResizable } = require('./buffers.js');

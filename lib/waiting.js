@@ -1,7 +1,7 @@
 'use strict';
 
-// How much work of a context is not done, where the native side does not count it (src/timeline/waiting.rs): what is kept for a
-// tensor that WebGPU has, and what a GPUDevice of script's was given (docs/extensions.md C17).
+// Counts the unfinished work of a context that the native side does not count (src/timeline/waiting.rs): work that waits for a tensor in WebGPU, and
+// work on a GPUDevice (docs/extensions.md C17).
 
 const { named } = require('./errors.js');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// `webnn-node/webgpu`: what WebNN has to do with WebGPU beside the methods of MLContext (docs/extensions.md F1, F2).
+// `webnn-node/webgpu`: functions for WebGPU, beside the methods of MLContext (docs/extensions.md F1, F2).
 
 const { conversionError, typeError } = require('./errors.js');
 const { isDestroyed, toTensor } = require('./tensor.js');

@@ -1,10 +1,10 @@
 'use strict';
 
-// WebIDL's conversions of JavaScript values, by kind (https://webidl.spec.whatwg.org/#js-type-mapping). A converter is a
-// function from a value to the converted value; it throws a Mismatch for what the type does not allow, and lets through
-// what the user's own code throws. It does not know which operator, argument or member it works for.
+// WebIDL's conversions of JavaScript values, by kind (https://webidl.spec.whatwg.org/#js-type-mapping). A converter is a function from a value to the
+// converted value. It throws a Mismatch for a value that the type does not allow, and passes on what user code throws. It does not know the operator,
+// argument or member that it works for.
 //
-// Lists are walked by index: `for…of` and `...` use the iterator of arrays, which script can replace.
+// Lists are read by index: `for…of` and `...` use the iterator of arrays, which script can replace.
 
 const { isProxy } = require('node:util').types;
 const { Mismatch, at } = require('./errors.js');

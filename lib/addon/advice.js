@@ -1,6 +1,6 @@
 'use strict';
 
-// What to say where the addon cannot be loaded: what is wrong, what was looked for, and the commands that mend it.
+// The error if the addon cannot be loaded: the cause, the places that were searched, and the commands that help.
 
 const fs = require('node:fs');
 const path = require('node:path');

@@ -1,6 +1,6 @@
 'use strict';
 
-// One package for each platform has its addon. All are in one scope: nobody else can publish a name in it that we do not use yet.
+// Each platform has a package with its addon. All are in one scope, so nobody else can publish under a name that we do not use yet.
 
 /** Each platform, and what npm calls its values of `os`, `cpu` and `libc`. `scripts/package/` makes the packages from this list. */
 const platforms = {

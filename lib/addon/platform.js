@@ -1,6 +1,6 @@
 'use strict';
 
-// The platform that an addon is needed for: system, architecture and, on Linux, the C library of this process.
+// The platform of this process: system, architecture and, on Linux, the C library.
 
 const fs = require('node:fs');
 

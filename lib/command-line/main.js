@@ -1,6 +1,6 @@
 'use strict';
 
-// npx webnn-node: which command, and how it ends.
+// npx webnn-node: runs a command, and sets the exit status.
 
 const { Usage } = require('./options.js');
 

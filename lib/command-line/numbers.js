@@ -1,6 +1,6 @@
 'use strict';
 
-// Numbers for made-up values, and of float16.
+// Random numbers from a seed, and numbers of float16.
 
 /** Numbers from 0 to 1 from a seed (mulberry32). */
 function generator(seed) {

@@ -1,6 +1,6 @@
 'use strict';
 
-// What a long load is doing, for people who look at a terminal.
+// Shows the progress of a long load on a terminal.
 
 const { statSync } = require('node:fs');
 const path = require('node:path');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Values to feed, and what came out in a line.
+// Makes the values of inputs, and summarizes those of outputs.
 
 const { readFileSync } = require('node:fs');
 const { ARRAYS } = require('../onnx/arrays.js');

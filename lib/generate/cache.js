@@ -1,6 +1,6 @@
 'use strict';
 
-// What a decoder remembers of sequences, from one call of generate() to the next.
+// GenerationCache: keeps the sequences of a decoder from one call of generate() to the next.
 
 const native = require('../native.js');
 const { invalidState, typeError } = require('../errors.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// generate(): an iterator over the tokens that a model continues sequences with. Each step crosses to the native side once.
+// generate(): an iterator over the next tokens of sequences. Each step calls the native side once.
 
 const { types } = require('node:util');
 const native = require('../native.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// What a caller wants of generate().
+// Reads the options of generate().
 
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');

@@ -1,8 +1,7 @@
 'use strict';
 
-// Which plans of a model are worth making before anybody asks for them. Texts have lengths, and each length has a plan: where several were
-// met that differ in one open dimension alone, those between them will be met as well. The largest come first: their runs are the longest
-// as it is, and a plan makes them longer.
+// Chooses plans to make before they are asked for. Texts have many lengths, and each length needs a plan. If several shapes were met that differ in
+// one open dimension, sizes in between will probably follow. The largest come first: their runs are the longest, and a plan makes them longer.
 
 const { isName } = require('./dimensions.js');
 

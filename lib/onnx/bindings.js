@@ -1,6 +1,6 @@
 'use strict';
 
-// Values bound to a model's inputs and outputs, for people who run it step by step.
+// OnnxBindings: values bound to the inputs and outputs of a model, for running it step by step.
 
 const { invalidState, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// The shapes that inputs declare, with sizes and names, and what a caller's shapes say of these names.
+// The declared shapes of inputs, with sizes and names, and the sizes that a caller's shapes give to the names.
 
 const { typeError } = require('../errors.js');
 const { quote, show } = require('../show.js');

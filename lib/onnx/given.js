@@ -1,6 +1,6 @@
 'use strict';
 
-// What a run is given for a model's inputs: values of every kind, and their shapes.
+// The input of a run: values of every kind, and their shapes.
 
 const { arrayOver } = require('./arrays.js');
 const { Kept } = require('./kept.js');

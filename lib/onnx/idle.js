@@ -1,6 +1,6 @@
 'use strict';
 
-// Sets of tensors that no run of a model uses at the moment, kept for runs to come: for all plans of the model together.
+// A pool of tensor sets that no run uses at the moment. All plans of a model share it.
 
 const timers = require('node:timers');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// What a caller gives for a model's inputs: arrays with their shapes, checked against what the model takes.
+// Reads the inputs that a caller passes: arrays with their shapes, checked against the model.
 
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');

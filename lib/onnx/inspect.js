@@ -1,6 +1,6 @@
 'use strict';
 
-// inspectOnnx(): what a model holds, without a context.
+// inspectOnnx(): describes a model without a context.
 
 const native = require('../native.js');
 const { begin } = require('../settle.js');

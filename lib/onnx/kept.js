@@ -1,7 +1,7 @@
 'use strict';
 
-// Results that stay on the native side until script looks at them: the caches of decoders, which the next run takes as they are. Whoever
-// reads the elements gets a copy, once, and from then on the array is what counts, since script may write into it.
+// Results that stay on the native side until script reads them: the caches of decoders, which the next run takes without a copy. The first read
+// copies the elements. From then on the array counts, because script may write into it.
 
 const native = require('../native.js');
 const { nativeError } = require('../errors.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// A model that was loaded. Script has it as an OnnxModel or a session; both run it with run(), the only way from values to results.
+// A loaded model. Script has it as an OnnxModel or a session. Both use run(), the only way from values to results.
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Values by names that a file gives.
+// Objects with a value for each name of a file.
 
 /**
  * An object without a property that it does not get, so that '__proto__' is a name like others. Object.create(null) would be a hash table

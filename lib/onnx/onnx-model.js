@@ -1,6 +1,6 @@
 'use strict';
 
-// OnnxModel: a model as script has it. run() is for arrays, bindings for tensors.
+// OnnxModel: the interface of a model for script. run() takes arrays, bindings keep tensors.
 
 const { typeError } = require('../errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');

@@ -1,9 +1,9 @@
 'use strict';
 
-// Memory for the results of a model's next runs, for all plans of the model together. To get it takes time, which is free while
-// another run is under way, and its pages take longer to be used for the first time than to be filled.
+// Allocates memory for the results of a model's next runs; all plans of the model share it. Allocation takes time, which is free while a run is
+// under way; and the first use of a page takes longer than filling it.
 //
-// A result is the whole of an ArrayBuffer, which belongs to whoever has it: a buffer is for results of its length alone.
+// A result is a whole ArrayBuffer, which then belongs to the caller. So a buffer serves only results of its length.
 
 const { Buffer } = require('node:buffer');
 const timers = require('node:timers');

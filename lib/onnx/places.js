@@ -1,6 +1,6 @@
 'use strict';
 
-// Where the results of a run go: into memory of their own, an array or an MLTensor of the caller's, or a new tensor on the device.
+// The places of results: memory of their own, an array or an MLTensor of the caller's, or a new tensor on the device.
 
 const { invalidState, typeError } = require('../errors.js');
 const { quote } = require('../show.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// A plan: what runs a model for inputs of given shapes.
+// A plan runs a model for inputs of given shapes.
 
 const { dataTypes } = require('../descriptor.js');
 const { toGraph } = require('../graph.js');

@@ -1,7 +1,7 @@
 'use strict';
 
-// The plans of a model for the shapes that its inputs had. Which are kept, beside those of later parts, is decided natively
-// (src/program/cache.rs): the most recently used ones.
+// The plans of a model, by the shapes of its inputs. The native side counts them together with those of later parts, and keeps the most recently
+// used ones (src/program/cache.rs).
 
 const native = require('../native.js');
 const { createGraph } = require('../graph.js');

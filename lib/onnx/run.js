@@ -1,6 +1,6 @@
 'use strict';
 
-// One run of a model by a plan for the shapes of its inputs.
+// Runs a model by a plan, in the way that suits the values, the device and the places of the results.
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');

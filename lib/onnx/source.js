@@ -1,6 +1,6 @@
 'use strict';
 
-// Where a model comes from: a file, which the native side maps, or bytes, which it copies.
+// The source of a model: a file, which the native side maps, or bytes, which it copies.
 
 const { fileURLToPath } = require('node:url');
 const { bufferSource, viewable } = require('../buffers.js');

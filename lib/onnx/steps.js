@@ -1,6 +1,6 @@
 'use strict';
 
-// Runs of models with caches on the CPU: what is appended to a cache stays on the native side, and comes back as a past without a copy.
+// Runs of models with caches on the CPU. A cache stays on the native side: a run appends to it, and the next run takes it as a past without a copy.
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// The values that a model takes and gives: elements with a shape.
+// OnnxTensor: elements with a shape, a value that a model takes or returns.
 
 const { dataTypes } = require('../descriptor.js');
 const { show } = require('../show.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// Runs that are watched: they end before they are done where a caller gives them up, and tell when their steps were done.
+// Watches runs: a caller can cancel them, or get the times of their steps.
 
 const native = require('../native.js');
 

@@ -1,7 +1,7 @@
 'use strict';
 
-// require('webnn-node/onnxruntime/backend'): what onnxruntime-common's registry of backends takes, for the package that stands in for
-// onnxruntime-node (packages/onnxruntime-node). Loading it registers nothing.
+// require('webnn-node/onnxruntime/backend'): the backend for onnxruntime-common's registry, for the package in place of onnxruntime-node
+// (packages/onnxruntime-node). Loading it registers nothing.
 
 const common = require('./common.js');
 const { listSupportedBackends, provider } = require('./providers.js');

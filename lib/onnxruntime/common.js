@@ -1,7 +1,6 @@
 'use strict';
 
-// The interface that is offered is the one of the npm package onnxruntime-common. Its very objects are used and exported, so that
-// `instanceof` holds across packages.
+// The objects of the npm package onnxruntime-common. They are used and exported themselves, so `instanceof` works across packages.
 
 let common;
 try {

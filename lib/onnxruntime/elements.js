@@ -1,6 +1,6 @@
 'use strict';
 
-// The element types of tensors: their names here and in ONNX, the arrays that hold them, and what stands for them in graphs.
+// The element types of tensors: their names here and in ONNX, their arrays, and the types of graphs that hold them.
 
 const { ARRAYS } = require('../onnx/arrays.js');
 

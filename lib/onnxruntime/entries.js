@@ -1,6 +1,6 @@
 'use strict';
 
-// As ../entries.js, for the modules that stand on onnxruntime-common.
+// Like ../entries.js, for the modules that need onnxruntime-common.
 
 module.exports = {
   backend: () => require('./backend.js'),

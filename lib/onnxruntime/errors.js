@@ -1,6 +1,6 @@
 'use strict';
 
-// onnxruntime-node throws plain errors for all that goes wrong with models and runs.
+// onnxruntime-node throws plain errors for all failures of models and runs.
 
 /** The error for what the engine reports; a program's own mistakes are those of the options' and values' checks. */
 function plain(error) {

@@ -1,7 +1,7 @@
 'use strict';
 
-// Tensors of onnxruntime-common whose elements nobody has looked at. Where their location is 'cpu', `data` is read when somebody asks for it;
-// where it is a device, there is an MLTensor when somebody asks for that.
+// Tensors of onnxruntime-common whose elements nobody has read. In the location 'cpu', `data` is copied at the first read; on a device, the MLTensor
+// is made then.
 
 const { arrayFor, ELEMENTS, heldBy } = require('./elements.js');
 const { arrayOver, elementCount } = require('../onnx/arrays.js');

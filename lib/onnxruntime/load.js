@@ -1,6 +1,6 @@
 'use strict';
 
-// From a path or bytes to a model of this engine.
+// Loads a model from a path or bytes.
 
 const fs = require('node:fs/promises');
 const { openModel } = require('../onnx/load.js');

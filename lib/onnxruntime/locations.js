@@ -1,8 +1,8 @@
 'use strict';
 
-// Tensors that stay on the device. What onnxruntime-common calls an `mlTensor` or a `gpuBuffer` is an MLTensor here. Where the program
-// has given its own GPUDevice a `gpuBuffer` is a GPUBuffer of that: the memory of an MLTensor, and nothing is copied. The device's queue
-// has everything in the order in which it was asked for, the program's own work too.
+// Tensors that stay on the device. The `mlTensor` or `gpuBuffer` of onnxruntime-common is an MLTensor here. If the program passed its own GPUDevice,
+// a `gpuBuffer` is a GPUBuffer of that device, the memory of an MLTensor, and nothing is copied. The device's queue orders all work by the calls,
+// the program's own work, too.
 
 const { arrayOver, bytesOf } = require('../onnx/arrays.js');
 const { bufferFor, dataTypes } = require('../descriptor.js');

@@ -1,7 +1,6 @@
 'use strict';
 
-// What a session tells of its inputs and outputs, as onnxruntime-node does: a dimension is a size, a name of the file, or '' where
-// it has none.
+// The metadata of a session's inputs and outputs, as in onnxruntime-node: a dimension is a size, a name of the file, or '' without a name.
 
 /**
  * @typedef {object} Described

@@ -1,7 +1,7 @@
 'use strict';
 
-// Profiling as onnxruntime does it: a file of trace events (chrome://tracing, Perfetto), which is written when profiling or the
-// session ends. Times are in microseconds since the session was asked for.
+// Writes a profile as onnxruntime does: a file of trace events (chrome://tracing, Perfetto), when profiling or the session ends. Times are
+// microseconds since the session was requested.
 
 const fs = require('node:fs');
 const { performance } = require('node:perf_hooks');

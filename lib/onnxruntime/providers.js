@@ -1,7 +1,7 @@
 'use strict';
 
-// Execution providers: `cpu`, `webgpu` and `webnn` are contexts of this package. Sessions with the same wishes share a context, so
-// that tensors of one can be fed to another, and one set of threads computes for all.
+// Execution providers: `cpu`, `webgpu` and `webnn` are contexts of this package. Sessions with equal options share a context: its threads, and
+// tensors on its device.
 
 const { toContext } = require('../context.js');
 const { ml } = require('../ml.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// A session: what onnxruntime-common's InferenceSession calls.
+// A session: the handler that onnxruntime-common's InferenceSession calls.
 
 const { elementCount } = require('../onnx/arrays.js');
 const { Given } = require('../onnx/given.js');

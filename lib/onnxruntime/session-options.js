@@ -1,7 +1,7 @@
 'use strict';
 
-// The options of InferenceSession.create(). What is wrong with one is said in onnxruntime-node's words, which programs may look for;
-// as there, an option that is present with the value undefined is one of a wrong type, and unknown ones are ignored.
+// Reads the options of InferenceSession.create(). Errors have onnxruntime-node's words, because programs may look for them. As there, a member with
+// the value undefined has a wrong type, and unknown members are ignored.
 
 const path = require('node:path');
 const { types } = require('node:util');

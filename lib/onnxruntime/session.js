@@ -1,7 +1,7 @@
 'use strict';
 
-// InferenceSession: that of onnxruntime-common, whose create() goes to this engine and asks no registry of backends, which all
-// packages of the process share.
+// InferenceSession: a subclass of onnxruntime-common's. Its create() uses this engine, and not the registry of backends, which all packages of the
+// process share.
 
 const { types } = require('node:util');
 const { InferenceSession: Common } = require('./common.js');

@@ -1,7 +1,7 @@
 'use strict';
 
-// What a program feeds and fetches: tensors of onnxruntime-common, of any copy and version of it, which are known by their members
-// alone. What is wrong with one is said in onnxruntime-node's words.
+// Reads the tensors that a program feeds and fetches. They may be of any copy and version of onnxruntime-common, so their members identify them.
+// Errors have onnxruntime-node's words.
 
 const { types } = require('node:util');
 const { toTensor } = require('../tensor.js');

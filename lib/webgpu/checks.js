@@ -1,7 +1,6 @@
 'use strict';
 
-// Indices that come from the host, looked at before a graph reads them on the device, which would clamp those outside
-// (src/backend/wgpu/program.rs).
+// Checks indices from the host before a graph reads them on the device, which would clamp those out of range (src/backend/wgpu/program.rs).
 
 const { bufferFor } = require('../descriptor.js');
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// What is asked of a GPUDevice of any implementation: through the WebGPU standard, and nothing else.
+// Uses a GPUDevice of any implementation: through the WebGPU standard, and nothing else.
 
 const { Mismatch } = require('../errors.js');
 const { isObject } = require('../webidl.js');

@@ -1,9 +1,9 @@
 'use strict';
 
-// A program of the native side on a device: pipelines, constants, the arena, and what is recorded of it in a run.
+// Puts a program of the native side on a device: pipelines, constants, the arena, and the passes that a run records.
 //
-// Making one takes as long as the driver's compiler does. It is done in slices of a few milliseconds: a shader is given to the
-// implementation's parser, which works on this thread, and compiled elsewhere; constants are written piece by piece.
+// Making one takes as long as the driver's compiler. It is done in slices of a few milliseconds: the implementation parses a shader on this thread
+// and compiles it on another; constants are written in pieces.
 
 const { named } = require('../errors.js');
 const { COPY_DST, COPY_SRC, PIECE, STORAGE, UNIFORM, bufferSize, checked, readBytes, writeBytes } = require('./device.js');

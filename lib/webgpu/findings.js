@@ -1,7 +1,7 @@
 'use strict';
 
-// What runs found in indices that only the device has (src/backend/wgpu/lower/checks.rs). It is known when something is read that was
-// computed of them: whatever a run writes has the run's findings with it until then, and so has what later runs compute of that.
+// Results of the checks of indices that only the device has (src/backend/wgpu/lower/checks.rs). They are read together with something that was
+// computed from the indices. Until then every output of a run carries the run's findings, and so do results of later runs that use it.
 
 const { dataTypes } = require('../descriptor.js');
 const { describe } = require('./checks.js');

@@ -1,6 +1,6 @@
 'use strict';
 
-// The memory that graphs keep on a device of script's: constants and arenas, which graphs of one model share.
+// The memory of graphs on a GPUDevice: constants and arenas, which the graphs of a model share.
 
 /** Memory of a graph's on the device, which other graphs of its model may have too. */
 class Shared {

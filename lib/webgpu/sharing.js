@@ -2,12 +2,11 @@
 
 // Tensors that WebGPU and WebNN share (docs/extensions.md F2 to F4).
 //
-// A tensor is *rented* to a GPUDevice: it is exported as a GPUBuffer, until the buffer's `destroy()`, or `release()`, gives it
-// back. On the device of the context the buffer is the tensor's own memory, and nothing is copied: the queue has what was
-// dispatched before, and what is dispatched later comes after what script submits meanwhile. For any other context or device
-// the contents are copied through memory of the host, once each way.
+// A tensor is *rented* to a GPUDevice: it is exported as a GPUBuffer until the buffer's `destroy()` or `release()` gives it back. On the device of the
+// context the buffer is the tensor's own memory, and nothing is copied: the queue has the earlier dispatches, and later ones come after what script
+// submits meanwhile. For another context or device the contents are copied through host memory, once each way.
 //
-// Three texts describe it, and each tensor keeps to the one that it was made by:
+// Three texts describe it, and each tensor follows the one that it was made by:
 //
 // * `draft`: createExportableTensor() and exportToGPU(), of the Candidate Recommendation Draft of 10 September 2026. WebNN's methods
 //   refuse a tensor while it is exported.

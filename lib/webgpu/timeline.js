@@ -1,16 +1,14 @@
 'use strict';
 
-// The timeline of a context on a GPUDevice of script's (docs/extensions.md F1).
+// The timeline of a context on a GPUDevice (docs/extensions.md F1).
 //
-// The device belongs to script's thread, so what touches it runs there: a method that enqueues work has given it to the device's
-// queue when it returns. The queue is the timeline: what comes later, WebNN's or script's own, comes later on the device. So a
-// buffer that is exported has what was dispatched before, and nothing waits but for what is copied through the host
-// (order.js). Compiling, and lowering to WGSL, are the native side's, on its threads; what comes out is a program
+// The device belongs to the JavaScript thread, so all of its work happens there: a method has submitted its work to the device's queue when it returns.
+// The queue is the timeline: later work, of WebNN or of script, comes later on the device. So an exported buffer contains what was dispatched before,
+// and nothing waits except copies through the host (order.js). The native side compiles and lowers to WGSL on its threads; the result is a program
 // (src/backend/wgpu/program.rs), which executable.js puts on the device.
 //
-// The functions are those of the native addon (`Timeline` in native.d.ts), so that all else of lib/ knows no difference. Handles
-// are objects here: a `Storage`, an `Executable`, a list of recorded dispatches. Constant tensors are the native side's, since their
-// bytes go into graphs.
+// The functions are those of the native addon (`Timeline` in native.d.ts), so the rest of lib/ sees no difference. Handles are objects here: a
+// `Storage`, an `Executable`, a list of recorded dispatches. Constant tensors are on the native side, because their bytes go into graphs.
 
 const { setImmediate } = require('node:timers/promises');
 const { types } = require('node:util');
