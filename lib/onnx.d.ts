@@ -81,8 +81,8 @@ export type OnnxResult = OnnxTensor | OnnxTensor[] | null;
 export interface OnnxLoadOptions {
   /**
    * Sizes of open dimensions that never change, by their names in the file, or as `input:axis` if they have no name or share it. A
-   * dimension whose name is arithmetic on others, such as `past_length + length`, follows from these, or they from it. A size passed for a
-   * place applies to its name, unless you pass another one.
+   * dimension whose name is arithmetic on others, such as `past_length + length`, follows from these, or they from it. If you pass a
+   * size as `input:axis` for a dimension with a name, it applies to the name, unless you pass the name, too.
    */
   freeDimensions?: Record<string, number>;
   /**

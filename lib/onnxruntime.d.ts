@@ -16,16 +16,16 @@ export interface SupportedBackend {
 
 export function listSupportedBackends(): SupportedBackend[];
 
-// What sessions take here and onnxruntime does not.
+// Options of sessions that onnxruntime does not have.
 declare module 'onnxruntime-common' {
   namespace InferenceSession {
     interface CpuExecutionProviderOption {
-      /** How products of float32 may be computed, as of `createContext`. */
+      /** How float32 products may be computed, as in `createContext`. */
       fpMath?: MLFPMath;
     }
 
     interface WebNNContextOptions {
-      /** How products of float32 may be computed, as of `createContext`. */
+      /** How float32 products may be computed, as in `createContext`. */
       fpMath?: MLFPMath;
     }
 
