@@ -25,11 +25,18 @@ const text = (shape) => (shape === null ? 'one of any rank' : `[${shape.join(', 
 /** What is no shape. */
 const listed = (shape) => (Array.isArray(shape) && shape.length <= MOST_LISTED ? `[${shape.map(show).join(', ')}]` : show(shape));
 
+/** Whether a shape has the declared rank and sizes. */
+function fits(declared, shape) {
+  if (shape.length !== declared.length) return false;
+  for (let axis = 0; axis < declared.length; axis++) if (typeof declared[axis] === 'number' && declared[axis] !== shape[axis]) return false;
+  return true;
+}
+
 class Dimensions {
   #operator;
   #label;
-  /** What names stand for, and the input that says so. @type {Map<string, {size: number, by: string}>} */
-  #sizes = new Map();
+  /** What names stand for, and the input that says so; nothing before the first name. @type {Map<string, {size: number, by: string}> | undefined} */
+  #sizes;
 
   /**
    * @param {string} operator for messages
@@ -51,9 +58,7 @@ class Dimensions {
 
   /** Holds a shape against the declared one. */
   requireFit(place, declared, shape) {
-    if (declared === null) return;
-    const fits = shape.length === declared.length && declared.every((size, axis) => typeof size !== 'number' || size === shape[axis]);
-    if (!fits) this.#refuse(`${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
+    if (declared !== null && !fits(declared, shape)) this.#refuse(`${place}: found the shape ${text(shape)}, allowed ${text(declared)}`);
   }
 
   /**
@@ -63,23 +68,24 @@ class Dimensions {
    */
   bind({ name, shape: declared }, shape) {
     if (declared === null) return;
-    const place = `inputs: ${quote(name)}`;
-    this.requireFit(place, declared, shape);
-    declared.forEach((size, axis) => {
-      if (typeof size === 'number' || !isName(size)) return;
+    if (!fits(declared, shape)) this.requireFit(`inputs: ${quote(name)}`, declared, shape);
+    for (let axis = 0; axis < declared.length; axis++) {
+      const size = declared[axis];
+      if (typeof size === 'number' || !isName(size)) continue;
+      this.#sizes ??= new Map();
       const known = this.#sizes.get(size);
       if (known === undefined) this.#sizes.set(size, { size: shape[axis], by: name });
       else if (known.size !== shape[axis]) {
         const others = known.by === name ? 'the same input' : quote(known.by);
         const found = `${shape[axis]} for the dimension ${quote(size)}, in the shape ${text(shape)}`;
-        this.#refuse(`${place}: found ${found}, allowed ${known.size}, which ${others} has`);
+        this.#refuse(`inputs: ${quote(name)}: found ${found}, allowed ${known.size}, which ${others} has`);
       }
-    });
+    }
   }
 
   /** The size of a declared dimension, if it is known. */
   #sizeOf(size) {
-    return typeof size === 'number' ? size : isName(size) ? this.#sizes.get(size)?.size : undefined;
+    return typeof size === 'number' ? size : isName(size) ? this.#sizes?.get(size)?.size : undefined;
   }
 
   /**
@@ -116,7 +122,7 @@ class Dimensions {
    */
   requireCount({ name, dataType, shape: declared }, array, shape) {
     const place = `inputs: ${quote(name)}`;
-    const known = declared.filter((size) => typeof size === 'string' && isName(size) && this.#sizes.has(size));
+    const known = declared.filter((size) => typeof size === 'string' && isName(size) && this.#sizes?.has(size));
     const count = elementCount(shape);
     if (known.length > 0 && array.length !== count && !dataType.endsWith('int4')) {
       const because = [...new Set(known)].map((name) => [name, this.#sizes.get(name)]).map(([name, { size, by }]) => `${quote(name)} is ${size} in ${quote(by)}`);

@@ -38,6 +38,8 @@ class Model {
   only;
   /** Called when the model is closed. @type {(() => void) | undefined} */
   whenClosed;
+  /** @type {import('./inputs.js').Reading} */
+  #reading;
   #running = 0;
   #isDestroyed = false;
 
@@ -67,6 +69,7 @@ class Model {
     const { producer, producerVersion, version, domain, description, graphName, metadata } = opened;
     this.metadata = { producer, producerVersion, version, domain, description, graphName, properties: Object.fromEntries(metadata) };
     this.defaults = defaultArrays(this.inputs);
+    this.#reading = { defaults: this.defaults, keeps: true };
     this.plans = new Plans(this);
     collected.register(this, handle, this);
   }
@@ -125,7 +128,8 @@ class Model {
    * @returns {Given}
    */
   read(operator, values, isTensor = undefined) {
-    return readInputs(operator, this.label, this.inputs, values, { defaults: this.defaults, keeps: true, isTensor });
+    const reading = isTensor === undefined ? this.#reading : { ...this.#reading, isTensor };
+    return readInputs(operator, this.label, this.inputs, values, reading);
   }
 
   /**
