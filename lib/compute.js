@@ -77,7 +77,7 @@ function viewsOf(now, inputs, outputs) {
   return { inputs: views(inputs), outputs: views(outputs) };
 }
 
-/** Nobody loses their memory (docs/extensions.md D3). */
+/** The caller gets its memory back (docs/extensions.md D3). */
 function giveBack(reason, views) {
   Object.keys(views).forEach((key) => {
     Object.defineProperty(reason, key, { value: views[key], writable: true, enumerable: false, configurable: true });

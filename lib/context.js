@@ -308,7 +308,7 @@ function requireBuffer(operator, label, place, source, tensor, bytes = undefined
   if (problem !== undefined) throw typeError(operator, label, `${place}: ${problem}`);
 }
 
-/** The steps of createTensor() behind its conversions. */
+/** The steps of createTensor() after its conversions. */
 function newTensor(operator, context, descriptor, gpuDevice = undefined) {
   const { label, readable, writable } = descriptor;
   if (context.lost) throw invalidState(operator, label, LOST);

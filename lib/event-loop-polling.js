@@ -4,7 +4,7 @@
 // graph. So the loop goes round without sleeping while a result is expected within a moment; timers and input are served as usual.
 //
 // * A result is expected soon if the last one came soon and the next request followed at once, several times.
-// * A loop that polled in vain sleeps for a while: the two threads may share a core, and then polling delays the work.
+// * A loop that polled without a result sleeps for a while: the two threads may share a core, and then polling delays the work.
 // * If a result takes longer, the loop sleeps until shortly before.
 
 const { performance } = require('node:perf_hooks');
@@ -27,7 +27,7 @@ const LONG = 100;
 const AT_ONCE = 0.1;
 /** From a result to the next request, at most. */
 const PAUSE = 0.3;
-/** So many results have to come soon before one is polled for: at first, later, and after it was in vain twice as many each time. */
+/** How many results have to come soon before one is polled for: at first, and later. After a poll without a result the number doubles. */
 const FIRST = 16;
 const AGAIN = 4;
 const MOST = 4096;

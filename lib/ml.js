@@ -37,7 +37,7 @@ class ML {
   createContext(options = undefined) {
     try {
       self(this, 'createContext');
-      // Overload resolution: a GPUDevice of any implementation is told by its interface (docs/extensions.md F1).
+      // Overload resolution: a GPUDevice of any implementation is recognized by its interface (docs/extensions.md F1).
       if (isGPUDevice(options)) return onDevice(options);
       try {
         options = argument('options', options, contextOptions);

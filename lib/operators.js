@@ -114,15 +114,15 @@ function operatorMethod(row, operator, receiverOf, requireCanBuild) {
 
 /** WebIDL ignores members that a dictionary does not have; who sets `WEBNN_LOG` hears of them, once for each operator. */
 const tellsUnknown = Boolean(process.env.WEBNN_LOG);
-const told = new Set();
+const logged = new Set();
 
 /** @param {import('./native').Operator} row */
 function tellUnknown({ name, options: known }, options) {
   if (isProxy(options)) return;
   for (const key of Object.keys(options)) {
     const what = `${name}: options: ${quote(key)}`;
-    if (key === 'label' || known.some((option) => option.name === key) || told.has(what)) continue;
-    told.add(what);
+    if (key === 'label' || known.some((option) => option.name === key) || logged.has(what)) continue;
+    logged.add(what);
     const allowed = ['label', ...known.map((option) => option.name)].map(quote).join(', ');
     process.stderr.write(`webnn: ${what} is no member that the specification knows, and is ignored; allowed ${allowed}\n`);
   }

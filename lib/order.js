@@ -154,7 +154,7 @@ class Order {
     return this.timeline.memoryUsage(context);
   }
 
-  /** What is kept is dropped: whoever waits for it has been told. */
+  /** Drops waiting work: its promises are rejected already. */
   destroyContext(context) {
     this.#ended = true;
     this.#tensors.clear();
@@ -163,8 +163,8 @@ class Order {
   }
 
   /**
-   * Keeps all that uses a tensor from now on, until the result is called. `begin` is called when what was asked for before
-   * has been carried out: at once, mostly.
+   * Holds back all later work that uses a tensor, until the result is called. `begin` is called when earlier work has been passed on: mostly at
+   * once.
    * @param {unknown} tensor
    * @param {() => void} begin
    * @returns {() => void}
@@ -188,7 +188,7 @@ class Order {
     };
   }
 
-  /** Whether something that uses a tensor waits, or the tensor is rented. */
+  /** Whether work on a tensor waits, or the tensor is rented. */
   isAwaited(tensor) {
     return this.#tensors.has(tensor);
   }
@@ -203,7 +203,7 @@ class Order {
     return uses;
   }
 
-  /** Carries work out, now or when its turn comes; tells whether it did so now. What has no operator's name cannot be refused. */
+  /** Executes work, now or when its turn comes. Returns whether it was now. Work without an operator's name cannot be refused. */
   #add(work, { operator = undefined, label = '', reads = [], writes = [], graphs = [], ends = [], request = undefined }) {
     if (this.#isIdle() || !this.#conflicts(reads, writes, graphs, ends)) {
       work();
@@ -234,7 +234,7 @@ class Order {
     );
   }
 
-  /** Notes what a job uses; tells whether it has to wait. */
+  /** Registers what a job uses. Returns whether it has to wait. */
   #register(job) {
     for (const [uses, writes] of job.uses) {
       const before = writes ? [...uses.readers, uses.writer] : [uses.writer];
@@ -271,7 +271,7 @@ function recorded(buffer) {
   return typeof buffer === 'number' ? -buffer : buffer;
 }
 
-/** Work that is carried out later has nobody to throw to but its request. */
+/** Work that is executed later cannot throw: its request fails instead. */
 function guarded(work, request) {
   return () => {
     try {

@@ -22,7 +22,7 @@ const pending = new Map();
  */
 const contexts = new Map();
 
-/** What to do when one is lost without script's doing. */
+/** Called when a context is lost without a destroy(). */
 let onLost;
 
 // Several copies of this module can share one addon, such as the test files of a process; the native side gives each a
@@ -58,7 +58,7 @@ function begin(entry, start) {
 }
 
 /**
- * Calls a native function, which may carry out what is short at once; tells whether its result is ready. Promises are settled in a turn of
+ * Calls a native function, which may do short work at once. Returns whether its result is ready. Promises are settled in a turn of
  * their own all the same: script that asks again and again lets timers and input have theirs.
  */
 function startsAtOnce(start, request) {

@@ -192,7 +192,7 @@ function oneOrSequence(convert) {
 const { getOwnPropertyNames, getOwnPropertySymbols } = Object;
 const { propertyIsEnumerable } = Object.prototype;
 
-/** [[OwnPropertyKeys]]. Reflect.ownKeys() is the slower way where nobody can see the difference. */
+/** [[OwnPropertyKeys]]. Reflect.ownKeys() is slower, and for such objects gives the same. */
 function ownKeys(object) {
   if (isProxy(object) || getOwnPropertySymbols(object).length > 0) return Reflect.ownKeys(object);
   return getOwnPropertyNames(object);

@@ -13,7 +13,7 @@ const LIBC = { gnu: 'glibc', musl: 'musl' };
 /** The platform in words: `linux x64 with glibc`. */
 function describe({ system, architecture, libc }) {
   if (system !== 'linux') return `${system} ${architecture}`;
-  return `${system} ${architecture} with ${LIBC[libc] ?? 'a C library that could not be told'}`;
+  return `${system} ${architecture} with ${LIBC[libc] ?? 'an unknown C library'}`;
 }
 
 /** What to do where Node found a file and did not load it, by the reason that Node gives. */

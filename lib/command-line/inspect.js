@@ -67,7 +67,7 @@ function content(result) {
   return lines;
 }
 
-/** What loading it tells. */
+/** What is known after loading: memory, open dimensions, cuts. */
 function needs(result) {
   const lines = [];
   if (result.openDimensions?.length > 0) lines.push(`open dimensions: ${result.openDimensions.join(', ')}; a plan is made for each shape that a run has`);

@@ -22,7 +22,7 @@ const commands = {
 
 /** @param {string[]} args */
 async function main([name, ...args]) {
-  // Whoever reads may stop, as `head` does.
+  // A reader such as `head` may stop early.
   process.stdout.on('error', (error) => {
     if (error.code !== 'EPIPE') throw error;
     process.exit();

@@ -48,7 +48,7 @@ function freeDimensions(list) {
   return Object.fromEntries(sizes);
 }
 
-/** `name=1x17` options as shapes by their names; `name=` with nothing behind it is a scalar. */
+/** `name=1x17` options as shapes by their names; `name=` alone is a scalar. */
 function givenShapes(list = []) {
   const shapes = list.map((text) => {
     const found = /^(.+)=(|\d{1,10}(?:x\d{1,10})*)$/s.exec(text);

@@ -59,7 +59,7 @@ function fileArray({ name, dataType, shape }, file) {
 }
 
 /**
- * The scalars that nobody gave a value: what such a number means, a model may not take any.
+ * The scalars without a given value: a model may not accept every number for them.
  * @param {{name: string, dataType: string, shape: number[]}[]} signatures
  * @param {[string, string][]} given
  */
@@ -142,7 +142,7 @@ function shapedInputs(signatures, given, shapes) {
 }
 
 /**
- * Values that a model is loaded for: files, or numbers, for which the model tells the type.
+ * Values that a model is loaded for: files, or numbers, which get the type of the input.
  * @param {[string, string][]} given
  * @param {Record<string, number>} dimensions
  * @param {() => Promise<{inputs: {name: string, dataType: string, shape: string[] | null}[]}>} inspect

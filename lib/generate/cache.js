@@ -9,7 +9,7 @@ const { begin } = require('../settle.js');
 
 const NAME = 'generate';
 
-/** What nobody refers to any more goes. */
+/** Release decoders and sessions that were collected. */
 const decoders = new FinalizationRegistry((handle) => native.closeDecoder(handle));
 const sessions = new FinalizationRegistry((handle) => native.destroySession(handle));
 
@@ -22,7 +22,7 @@ const sessions = new FinalizationRegistry((handle) => native.destroySession(hand
 const opened = new WeakMap();
 
 /**
- * The decoder of a model, which is looked for once.
+ * The decoder of a model, which is opened once.
  * @param {import('../onnx/model.js').Model} model
  * @returns {Promise<Decoder>}
  */
@@ -65,7 +65,7 @@ class GenerationCache {
     return [...self(this, 'known').known];
   }
 
-  /** Lets go of everything that is remembered. */
+  /** Releases all kept sequences. */
   destroy() {
     const state = self(this, 'destroy');
     state.destroyed = true;
@@ -109,7 +109,7 @@ function release(state) {
   if (state.destroyed) forget(state);
 }
 
-/** What is under way ends by itself; nobody hears of it. */
+/** Releases the session. Work under way ends by itself. */
 function forget(state) {
   if (state.session === undefined || state.inUse) return;
   sessions.unregister(state);

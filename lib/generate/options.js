@@ -15,7 +15,7 @@ const { NAME, isCache } = require('./cache.js');
  * @property {number[]} numbers temperature, topK, topP, minP, and the penalties of repetition, presence and frequency
  * @property {number} seed negative for none
  * @property {[number[], number[]]} bias tokens, and what is added to their logits
- * @property {number[][]} stops sequences of tokens behind which nothing follows
+ * @property {number[][]} stops sequences of tokens that end a sequence
  * @property {Function | undefined} hook
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache

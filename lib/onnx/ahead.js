@@ -7,14 +7,14 @@ const { isName } = require('./dimensions.js');
 
 /** So many sizes have to be met first. */
 const FEW = 4;
-/** Plans that nobody has used yet, at first and at most. Each one that is used allows as many again. */
+/** The number of unused plans, at first and at most. When one is used, the number doubles. */
 const ROOM = 8;
 const MOST_ROOM = 32;
 /** The largest size is far from the next one if it is larger by this. */
 const FAR = 2;
 /** Between sizes that are further apart, as those of sounds, more lie than plans are kept. */
 const WIDE = 512;
-/** So many sets of other sizes are told apart. */
+/** The number of sets of other sizes that are kept apart. */
 const MOST_FAMILIES = 32;
 
 /**
@@ -66,19 +66,19 @@ class Ahead {
     }
   }
 
-  /** A plan was made that nobody had asked for. */
+  /** A plan was made ahead. */
   made() {
     this.#unused++;
   }
 
-  /** Somebody used one that was made ahead. */
+  /** A plan that was made ahead is used. */
   used() {
     this.#unused--;
     this.#hasNews = true;
     this.#room = Math.min(2 * this.#room, MOST_ROOM);
   }
 
-  /** One that nobody had used is gone. */
+  /** An unused one is gone. */
   gone() {
     this.#unused--;
     this.#hasNews = true;
@@ -101,7 +101,7 @@ class Ahead {
     if (family === undefined || family.isDone) return undefined;
     const { met, tried } = family;
     const ordered = [...met].sort((a, b) => b - a);
-    // One that is far from all others tells nothing of those in between.
+    // A size far from all others says nothing about sizes in between.
     const most = ordered[ordered[0] > FAR * ordered[1] ? 1 : 0];
     const least = ordered.at(-1);
     for (let size = most - 1; size > least && most - least <= WIDE; size--) {

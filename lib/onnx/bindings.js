@@ -63,7 +63,7 @@ class OnnxBindings {
     state.swap(input, output);
   }
 
-  /** Lets go of what was made for these bindings; tensors that were given stay. */
+  /** Destroys the tensors that were made for these bindings; the caller's stay. */
   destroy() {
     const state = self(this, 'destroy');
     if (state.destroyed) return;
@@ -129,7 +129,7 @@ class GraphBindings {
   }
 }
 
-/** A tensor of its own, of an array or of elements that nobody has looked at; of a sequence's arrays a list, and null of no content. */
+/** A tensor over a copy of an array, or over elements that are kept; a list for a sequence's arrays, and null without content. */
 function copyOf(dataType, array, shape) {
   if (array === undefined) return null;
   if (Array.isArray(array)) return array.map((each, position) => copyOf(dataType, each, shape[position]));
@@ -177,7 +177,7 @@ class ValueBindings {
   /** Does something when the steps so far have been handed over; a failure stays until a step succeeds. */
   #then(work) {
     const steps = this.#steps.then(work, work);
-    // Whoever reads hears of it.
+    // A read rejects with it.
     steps.catch(() => {});
     this.#steps = steps;
   }

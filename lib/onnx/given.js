@@ -31,7 +31,7 @@ class Given {
     this.hasTensors = hasTensors;
   }
 
-  /** Tells plans apart. */
+  /** The key of its plan. */
   get key() {
     return (this.#key ??= keyOf(this.shapes));
   }
@@ -85,7 +85,7 @@ class Given {
 /** Whether it is that of a sequence's tensors; an empty list is that of a tensor or of no tensors, of one input always the same. */
 const isList = (shape) => Array.isArray(shape?.[0]);
 
-/** What tells plans apart. */
+/** The key of a plan. */
 function keyOf(shapes) {
   let key = '';
   for (const shape of shapes) key += isList(shape) ? `${shape.length}(${shape.join('|')});` : `${shape};`;

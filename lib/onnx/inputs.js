@@ -23,8 +23,8 @@ const { isShape } = require('./tensor.js');
  * How inputs are read.
  * @typedef {object} Reading
  * @property {Record<string, ArrayBufferView>} [defaults] of inputs that need not be passed
- * @property {boolean} [keeps] whether elements that nobody has looked at may stay where they are
- * @property {(value: unknown) => boolean} [isTensor] tells MLTensors, if these are taken too
+ * @property {boolean} [keeps] whether elements that were not read may stay on the native side
+ * @property {(value: unknown) => boolean} [isTensor] recognizes MLTensors, if these are accepted
  */
 
 const isNothing = (value) => value === undefined || value === null;

@@ -8,10 +8,10 @@ const { nativeError } = require('../errors.js');
 const { arrayOver } = require('./arrays.js');
 const { resultTensor } = require('./tensor.js');
 
-/** What nobody refers to any more goes. */
+/** Drops values that were collected. */
 const values = new FinalizationRegistry((handle) => native.dropValue(handle));
 
-/** The elements of a tensor that nobody has looked at. */
+/** The elements of a tensor before they are read. */
 class Kept {
   #handle;
 

@@ -55,7 +55,7 @@ async function loadOnnx(context, source, options = {}) {
  * @param {string[]} [wish.overridable] inputs
  * @param {number} [wish.maxBytes]
  * @param {Map<string, string | object>} [wish.external] files by their locations
- * @param {boolean} [wish.outline] whether the model is imported for what that tells of its outputs
+ * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
  * @param {string} [wish.fpMath]
  */
 async function open(context, label, origin, { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '' }) {
@@ -73,8 +73,8 @@ async function open(context, label, origin, { sizes, constants = {}, overridable
 }
 
 /**
- * A model for the interface of onnxruntime: without a limit, with what importing alone tells of outputs, and with sizes only for names that
- * the model has, of those that are given.
+ * A model for the interface of onnxruntime: without a limit, with inferred outputs. Sizes for names that the
+ * model does not have are ignored.
  * @param {any} context
  * @param {string | object} source a path, or bytes that Node-API takes
  * @param {{sizes: Record<string, number>, external: Map<string, string | object>}} options

@@ -30,7 +30,7 @@ const { prepareStep, runStep, stepFits } = require('./steps.js');
  * @property {number} [watch] the handle of what watches the run
  */
 
-/** Closes the files of models that nobody refers to any more. */
+/** Closes the files of models that were collected. */
 const collected = new FinalizationRegistry((handle) => native.closeOnnx(handle));
 
 class Model {
@@ -124,7 +124,7 @@ class Model {
    * Checks the values for the inputs.
    * @param {string} operator
    * @param {Record<string, unknown>} values
-   * @param {(value: unknown) => boolean} [isTensor] tells MLTensors, if these are taken too
+   * @param {(value: unknown) => boolean} [isTensor] recognizes MLTensors, if these are accepted
    * @returns {Given}
    */
   read(operator, values, isTensor = undefined) {
@@ -133,7 +133,7 @@ class Model {
   }
 
   /**
-   * Runs the model for whoever has checked the values. Arrays are copied before this returns.
+   * Runs the model on checked values. Arrays are copied before this returns.
    * @param {Given} given
    * @param {Wish} wish
    * @returns {Promise<Record<string, any>>} results by the names of the outputs, each in its place
@@ -173,7 +173,7 @@ class Model {
   }
 
   /**
-   * Runs the model as a step of a decoder, if the values, which nobody changes, allow that.
+   * Runs the model as a step of a decoder, if the values allow that. They must not change meanwhile.
    * @param {Given} given without tensors
    * @param {Wish} wish
    */

@@ -34,7 +34,7 @@ class OutputPrefetch {
   #bytes = 0;
   /** @type {GraphState[]} what ran last */
   #recent = [];
-  /** @type {ArrayBuffer[]} whose pages nobody has used */
+  /** @type {ArrayBuffer[]} whose pages were not used yet */
   #untouched = [];
   #isTouching = false;
   #timer;

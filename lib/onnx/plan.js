@@ -11,7 +11,7 @@ const { toGraph } = require('../graph.js');
 class Plan {
   /** The number by which the native side counts it. */
   number = 0;
-  /** Whether it was made ahead, and nobody has used it yet. */
+  /** Whether it was made ahead and is unused. */
   isAhead = false;
   /** How many runs use it. */
   #runs = 0;
@@ -78,7 +78,7 @@ class Plan {
     }
   }
 
-  /** Nobody asks for it any more. */
+  /** Destroys the graph when no run uses it any more. */
   retire() {
     this.#isRetired = true;
     this.idle.forget(this);
@@ -86,8 +86,7 @@ class Plan {
   }
 
   /**
-   * Makes room. Whoever has waited for a plan begins to use it some microtasks later, and until then another one that was made at the same
-   * time may have taken its place.
+   * Retires the plan to make room. A caller that waited for it begins to use it some microtasks later, so the graph stays until then.
    */
   evict() {
     this.enter();

@@ -64,7 +64,7 @@ class Plans {
   }
 
   /**
-   * The plan for these shapes. Whoever asks for one that is being made waits for that.
+   * The plan for these shapes. Several callers wait for one plan together.
    * @param {string} operator
    * @param {Given} given
    * @returns {Promise<Plan>}
@@ -93,8 +93,8 @@ class Plans {
   }
 
   /**
-   * Nothing runs: makes a plan ahead, if one is worth it, and another one if still nothing runs then. Whoever wants a plan that is being
-   * made so does not wait for it, since it has the lowest priority.
+   * Call this when nothing runs. Makes plans ahead, one after the other, as long as nothing runs. A caller that needs such a plan does not wait for
+   * it, since it has the lowest priority.
    * @returns {Promise<void> | undefined} when none is being made; nothing where there is none to make
    */
   makeAhead() {
@@ -112,7 +112,7 @@ class Plans {
             this.#keep(plan);
           }
         } catch {
-          // Refused, or the context is gone: whoever asks for it hears of that.
+          // Refused, or the context is gone: a run with these shapes will fail in the same way.
         }
       }
     };
@@ -120,7 +120,7 @@ class Plans {
     return this.#makingAhead;
   }
 
-  /** Ends when no plan is being made that nobody asked for. */
+  /** Resolves when no plan is being made ahead. */
   async ended() {
     await this.#makingAhead;
   }
@@ -145,7 +145,7 @@ class Plans {
     this.#leave(leaving);
   }
 
-  /** Lets go of plans that are kept no longer, by their numbers. */
+  /** Evicts plans, by their numbers. */
   #leave(numbers = []) {
     for (const number of numbers) {
       this.#isFull = true;
@@ -160,7 +160,7 @@ class Plans {
     }
   }
 
-  /** Lets go of all plans. Runs in flight are completed. */
+  /** Retires all plans. Runs in flight complete. */
   clear() {
     this.#isClosed = true;
     for (const plan of this.#plans.values()) plan.retire();

@@ -17,7 +17,7 @@ const { resultTensor } = require('./tensor.js');
 const valuesOf = ({ inputs }, { values }) => inputs.map(({ name }) => (values[name] instanceof Kept ? values[name].handle : values[name]));
 
 /**
- * Whether inputs like these can be a step of a model; undefined where nobody has found out.
+ * Whether inputs like these can be a step of a model; undefined if that is not known yet.
  * @param {Model} model
  * @param {Given} given
  * @returns {boolean | undefined}
@@ -27,7 +27,7 @@ function stepFits(model, given) {
 }
 
 /**
- * Finds it out.
+ * Finds out whether inputs like these can be a step.
  * @param {Model} model
  * @param {Given} given
  * @param {string} [operator]

@@ -10,7 +10,7 @@ const native = require('../native.js');
  * @param {((stop: (reason: unknown) => void) => () => void) | undefined} watching calls back when the caller gives up; gives what ends
  *   the watching
  * @param {(watch: number) => Promise<T>} work
- * @param {(steps: [string, string, number, number][]) => void} [tell] is told the steps of the run
+ * @param {(steps: [string, string, number, number][]) => void} [tell] gets the steps of the run
  * @returns {Promise<T>}
  */
 function watched(watching, work, tell = undefined) {
@@ -32,7 +32,7 @@ async function under(watching, work, tell) {
     },
   );
   if (watching === undefined) return ended;
-  // Nobody may be left to hear of it.
+  // The caller may have stopped waiting.
   ended.catch(() => {});
   let unwatch;
   const stopped = new Promise((_, reject) => {

@@ -36,7 +36,7 @@ function tensorOfKept(type, kept) {
 }
 
 /**
- * Gives a tensor of the CPU other elements in place of those that nobody has looked at.
+ * Replaces the elements of a tensor of the CPU that were not read.
  * @param {object} tensor
  * @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on
  */

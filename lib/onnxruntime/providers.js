@@ -85,7 +85,7 @@ const PROVIDERS = {
 
 const names = Object.keys(PROVIDERS);
 
-/** As far as it can be told without a model. */
+/** As far as it is known without a model. */
 function checkOptions({ name, options }, position) {
   if (name === 'webgpu') checkWebgpu(options);
   if (name === 'webnn' && options.context !== undefined && options.context !== null) {

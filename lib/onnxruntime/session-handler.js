@@ -20,7 +20,7 @@ const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
 
-/** Has a tensor on a device that takes an output, and may be an input too, make its MLTensor, if nobody has asked for that. */
+/** Makes the MLTensor of a tensor on a device that takes an output, unless it exists. The tensor may be an input, too. */
 function requireMemory(tensor) {
   const member = { 'ml-tensor': 'mlTensor', 'gpu-buffer': 'gpuBuffer' }[tensor.location];
   if (member !== undefined) void tensor[member];
@@ -280,7 +280,7 @@ function filled(name, type, result, kept, { tensor, value }, past) {
     throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
   }
   if (value.kept !== undefined) {
-    // Nobody has looked at what the tensor had.
+    // The tensor's elements were not read.
     if (kept !== undefined) return refill(tensor, kept);
     value.data = tensor.data;
   }

@@ -18,7 +18,7 @@ const { isObject } = require('./session-options.js');
  * @property {string} type
  * @property {number[]} dims
  * @property {ArrayBufferView} [data]
- * @property {object} [kept] where nobody has looked at the elements
+ * @property {object} [kept] if the elements were not read
  * @property {object} [mlTensor] where it is on a device
  * @property {GPUBuffer} [gpuBuffer] where it is one of WebGPU's
  */
@@ -84,7 +84,7 @@ function arrayOf(type, dims, { arrays }, data) {
     const { BYTES_PER_ELEMENT: bytes } = data;
     throw new Error(`not enough space: expected ${length * bytes}, got ${data.length * bytes}`);
   }
-  // What is behind the elements that the dimensions speak of is nobody's.
+  // Elements beyond the dimensions are ignored.
   return data.length === length ? data : data.subarray(0, length);
 }
 

@@ -9,7 +9,7 @@ const { named } = require('../errors.js');
 
 /** @typedef {import('../native').Cause} Cause */
 
-/** Failures lead to failures without end; a chain that has become too long goes on with its first. */
+/** Failures lead to failures without end. A chain of this length is cut: the first failure becomes the cause. */
 const LONGEST_CHAIN = 100;
 
 class Completion {

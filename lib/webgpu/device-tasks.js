@@ -198,7 +198,7 @@ class DeviceTasks {
     return present(handle?.executable && handle, 'the graph was destroyed');
   }
 
-  /** Does what nobody waits for: where it fails, the tensors that it uses are errored, and whoever reads them hears of it. */
+  /** Does work that no promise waits for. If it fails, the tensors that it uses become errored, so reads of them fail. */
   #attempt(tensors, work) {
     try {
       work();

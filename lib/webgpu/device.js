@@ -28,7 +28,7 @@ const LIMITS = [
 /** Features that are used where a device has them. */
 const FEATURES = ['shader-f16', 'subgroups'];
 
-/** A GPUDevice is told by its interface, not by its class (docs/extensions.md F1). */
+/** A GPUDevice is recognized by its interface, not by its class (docs/extensions.md F1). */
 function isGPUDevice(value) {
   return isObject(value) && 'createCommandEncoder' in value && 'queue' in value && typeof value.createCommandEncoder === 'function';
 }
@@ -161,7 +161,7 @@ function writeBytes({ queue }, buffer, bytes, offset = 0) {
 }
 
 /**
- * Copies a buffer behind what was submitted before, and maps the copy.
+ * Copies a buffer after all earlier submissions, and maps the copy.
  * @param {GPUDevice} device
  * @param {GPUBuffer} buffer
  * @param {number} byteLength
@@ -175,7 +175,7 @@ function readBytes(device, buffer, byteLength, label) {
   encoder.copyBufferToBuffer(buffer, 0, staging, 0, size);
   device.queue.submit([encoder.finish()]);
   const mapped = staging.mapAsync(1);
-  // Whoever asks hears of it.
+  // The caller's await rejects with it.
   mapped.catch(() => {});
   return async (into = new Uint8Array(byteLength)) => {
     try {

@@ -95,7 +95,7 @@ class Part {
     this.offset = offset;
   }
 
-  /** Whether this is so many bytes behind another one. */
+  /** Whether this begins so many bytes after another one. */
   follows({ buffer, offset }, distance) {
     return this.buffer === buffer && this.offset === offset + distance;
   }
@@ -189,7 +189,7 @@ class Executable {
       writeBytes(device, made.buffer, input);
       return made;
     });
-    // Later steps may read what nobody wants.
+    // Later steps may read outputs that are not wanted.
     const taken = this.outputLengths.map((length, i) => (wanted[i] instanceof Part ? wanted[i] : make(length, COPY_SRC)));
     const encoder = device.createCommandEncoder({ label });
     const known = inputs.map((input) => !(input instanceof Part));
@@ -274,7 +274,7 @@ function parse(buffer) {
  * @param {number} inputs how many inputs it has
  * @param {string} label
  * @param {InstanceType<typeof import('./graph-memory').GraphMemory>} store
- * @param {() => void} ask throws where nobody wants it any more
+ * @param {() => void} ask throws if it is no longer wanted
  * @returns {Promise<Executable>} rejected with a Cause
  */
 async function createExecutable(device, pipelines, source, description, inputs, label, store, ask) {

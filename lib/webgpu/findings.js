@@ -47,7 +47,7 @@ class Findings {
     return this.#buffer;
   }
 
-  /** Asks the device, behind what it was given before. Where it is lost nothing was found. @returns {Promise<void>} */
+  /** Asks the device, after all earlier work. If it is lost, nothing was found. @returns {Promise<void>} */
   ask() {
     this.#asked ??= this.#learn(this.#buffer && readBytes(this.#device, this.#buffer, this.#byteLength, 'findings'));
     return this.#asked;
@@ -65,7 +65,7 @@ class Findings {
       const number = this.#checks.findIndex((_, i) => words[(i * ALIGNMENT) / 4] !== 0);
       if (number >= 0) this.failure = failureOf(this.#checks[number], words.subarray((number * ALIGNMENT) / 4));
     } catch {
-      // Whoever reads hears of it.
+      // A read rejects with it.
     } finally {
       this.isKnown = true;
       this.#buffer?.destroy();
@@ -108,7 +108,7 @@ function failureIn(doubts) {
 }
 
 /**
- * Asks for all of them, behind what the device was given before.
+ * Asks for all of them, after all earlier work.
  * @param {Doubts} doubts
  * @returns {() => Promise<Cause | undefined>} what waits for the answer
  */

@@ -61,7 +61,7 @@ class GraphMemory {
   async constant(name, make) {
     if (name === undefined) return this.#hold('graphs', await make());
     for (let there = this.#constants.get(name); there !== undefined; there = this.#constants.get(name)) {
-      // Whoever made it may have given up, which is not about us.
+      // The caller that made it may have been cancelled; this one goes on.
       const found = await there.catch(() => undefined);
       if (found?.uses > 0) return found.share();
     }

@@ -82,7 +82,7 @@ function lend(tensor, operator) {
   return storage.buffer;
 }
 
-/** The tensor's own memory, when what was asked for before has been submitted: at once, where nothing of it waits. */
+/** The tensor's own memory, when all earlier work has been submitted: at once, if none of it waits. */
 function lendLater(tensor, operator) {
   const { context, label, handle: storage } = tensor;
   const entry = {
@@ -187,7 +187,7 @@ function copyOut(tensor, device, operator, shown) {
     };
     finish = order.rent(handle, () => {
       const end = (failure) => {
-        // Whoever asked for it may have been refused meanwhile.
+        // The request may have been rejected meanwhile.
         if (failure !== undefined || entry.over) buffer?.destroy();
         settle(request, failure);
       };
@@ -196,7 +196,7 @@ function copyOut(tensor, device, operator, shown) {
   });
   // Script may leave it to the first one who asks for it.
   rental.result.catch(() => {});
-  // Nobody gives back what is on a device that is gone; the tensor has what it had.
+  // The device is lost, so nothing is copied back; the tensor keeps its contents.
   loss.lent.add(rental.giveBack);
   return rental.result;
 }

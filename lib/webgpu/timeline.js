@@ -78,7 +78,7 @@ class Storage {
 
 class DeviceTimeline {
   #handle;
-  /** The bytes in use on the device; the native side adds its own, and tells V8 of all (docs/extensions.md C16). */
+  /** The bytes in use on the device; the native side adds its own, and reports all to V8 (docs/extensions.md C16). */
   #held = { tensors: 0, graphs: 0, scratch: 0 };
   /** Work that the device has not done. */
   #waiting;
@@ -197,7 +197,7 @@ class DeviceTimeline {
     if (refused !== undefined) throw failed('run', '', refused);
   }
 
-  /** On the device, behind what was asked for before. */
+  /** On the device, after all earlier work. */
   #copy(from, to, prepare = () => {}) {
     const copy = () => {
       prepare();
@@ -566,7 +566,7 @@ function pipelinesOf(device) {
   return found;
 }
 
-/** What is used of a device, beside what it was told by. */
+/** Members of a device that are used, beside those that identify it. */
 const MEMBERS = ['features', 'limits', 'lost', 'createBuffer', 'createBindGroup', 'createShaderModule', 'createComputePipelineAsync', 'pushErrorScope', 'popErrorScope'];
 
 /**
