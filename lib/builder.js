@@ -4,7 +4,7 @@
 
 const native = require('./native.js');
 const { bufferSource, validateBuffer, viewable } = require('./buffers.js');
-const { toContext } = require('./context.js');
+const { liveContextArgument } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { createGraph } = require('./graph.js');
@@ -30,15 +30,9 @@ class MLGraphBuilder {
   #state;
 
   constructor(context) {
-    try {
-      requireArguments(arguments, 1);
-      context = argument('context', context, toContext);
-    } catch (error) {
-      throw conversionError(error, 'MLGraphBuilder');
-    }
-    if (context.lost) throw invalidState('MLGraphBuilder', '', "context: the MLContext was destroyed or lost");
-    const handle = callNative(native.createBuilder, context.handle, this);
-    this.#state = { handle, context, hasBuilt: false, destroyed: false };
+    const state = liveContextArgument('MLGraphBuilder', arguments, context);
+    const handle = callNative(native.createBuilder, state.handle, this);
+    this.#state = { handle, context: state, hasBuilt: false, destroyed: false };
     collected.register(this, handle);
   }
 

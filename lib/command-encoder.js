@@ -4,7 +4,7 @@
 
 const { bindTensors } = require('./bindings.js');
 const { createCommandBuffer } = require('./command-buffer.js');
-const { toContext } = require('./context.js');
+const { liveContextArgument } = require('./context.js');
 const { conversionError, invalidState, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
@@ -17,14 +17,7 @@ class MLCommandEncoder {
   #state;
 
   constructor(context) {
-    try {
-      requireArguments(arguments, 1);
-      context = argument('context', context, toContext);
-    } catch (error) {
-      throw conversionError(error, 'MLCommandEncoder');
-    }
-    if (context.lost) throw invalidState('MLCommandEncoder', '', "context: the MLContext was destroyed or lost");
-    this.#state = { context, finished: false, graphs: new Set(), tensors: new Set(), dispatches: [] };
+    this.#state = { context: liveContextArgument('MLCommandEncoder', arguments, context), finished: false, graphs: new Set(), tensors: new Set(), dispatches: [] };
   }
 
   initializeGraph(graph) {

@@ -418,4 +418,28 @@ function contextObject(state) {
   return state.object;
 }
 
-module.exports = { MLContext, createContext, createDeviceContext, toContext: interfaceType('MLContext', stateOf) };
+const toContext = interfaceType('MLContext', stateOf);
+
+/**
+ * The only argument of a constructor.
+ * @param {string} name of the interface
+ * @param {IArguments} given
+ * @param {unknown} context
+ */
+function contextArgument(name, given, context) {
+  try {
+    requireArguments(given, 1);
+    return argument('context', context, toContext);
+  } catch (error) {
+    throw conversionError(error, name);
+  }
+}
+
+/** The same, of a context that is not lost. */
+function liveContextArgument(name, given, context) {
+  const state = contextArgument(name, given, context);
+  if (state.lost) throw invalidState(name, '', 'context: the MLContext was destroyed or lost');
+  return state;
+}
+
+module.exports = { MLContext, contextArgument, createContext, createDeviceContext, liveContextArgument, toContext };

@@ -4,10 +4,8 @@
 
 const { requireBlocking, requireImmediate } = require('./blocking.js');
 const { compute, computeSync } = require('./compute.js');
-const { toContext } = require('./context.js');
-const { conversionError } = require('./errors.js');
-const { expose, receiver, requireArguments } = require('./interface.js');
-const { argument } = require('./webidl.js');
+const { contextArgument } = require('./context.js');
+const { expose, receiverOf } = require('./interface.js');
 
 let contextOfExecution, contextOfAwaited;
 
@@ -22,7 +20,7 @@ class MLExecution {
   }
 
   compute(_graph, _inputs, _outputs) {
-    const context = self(this, contextOfExecution, 'MLExecution');
+    const context = execution(this, 'compute');
     requireBlocking('MLExecution.compute', context);
     return computeSync('MLExecution.compute', context, arguments);
   }
@@ -42,7 +40,7 @@ class MLAwaitedExecution {
 
   compute(_graph, _inputs, _outputs) {
     try {
-      return compute(self(this, contextOfAwaited, 'MLAwaitedExecution'), arguments);
+      return compute(awaited(this, 'compute'), arguments);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -56,21 +54,7 @@ class MLAwaitedExecution {
 expose(MLExecution, contextOfExecution);
 expose(MLAwaitedExecution, contextOfAwaited);
 
-function contextArgument(name, given, context) {
-  try {
-    requireArguments(given, 1);
-    return argument('context', context, toContext);
-  } catch (error) {
-    throw conversionError(error, name);
-  }
-}
-
-function self(value, contextOf, name) {
-  try {
-    return receiver(value, contextOf, name);
-  } catch (error) {
-    throw conversionError(error, `${name}.compute`);
-  }
-}
+const execution = receiverOf('MLExecution', contextOfExecution);
+const awaited = receiverOf('MLAwaitedExecution', contextOfAwaited);
 
 module.exports = { MLAwaitedExecution, MLExecution };

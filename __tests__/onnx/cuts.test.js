@@ -6,16 +6,13 @@ const { setImmediate: nextRound } = require('node:timers/promises');
 const { MLContext, MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
 const { withContexts } = require('./contexts.js');
-const { tensor, writeModel } = require('./write.js');
+const { floats, longs, tensor, writeModel } = require('./write.js');
 
 let context;
 let gpu;
 withContexts((cpu, other) => {
   [context, gpu] = [cpu, other];
 });
-
-const floats = (...numbers) => Float32Array.from(numbers);
-const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
 
 /** present = past and x behind it; doubled = twice what of x is not 0, behind a cut; same = past. */
 const found = () =>

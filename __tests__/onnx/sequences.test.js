@@ -5,7 +5,7 @@
 const { OnnxTensor, inspectOnnx, loadOnnx } = require('webnn-node/onnx');
 const ort = require('webnn-node/onnxruntime');
 const { withContexts } = require('./contexts.js');
-const { tensor, writeModel } = require('./write.js');
+const { floats, longs, tensor, writeModel } = require('./write.js');
 
 let context;
 let gpu;
@@ -13,8 +13,6 @@ withContexts((cpu, other) => {
   [context, gpu] = [cpu, other];
 });
 
-const floats = (...numbers) => Float32Array.from(numbers);
-const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
 const row = (...numbers) => ({ data: floats(...numbers), shape: [numbers.length] });
 const lists = (value) => value.map(({ data }) => [...data]);
 

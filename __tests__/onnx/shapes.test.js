@@ -6,7 +6,7 @@ const { MLTensor, ml } = require('webnn-node');
 const { OnnxTensor, loadOnnx } = require('webnn-node/onnx');
 const { generator, seed } = require('./random.js');
 const { withContexts } = require('./contexts.js');
-const { tensor, writeModel } = require('./write.js');
+const { floats, longs, tensor, writeModel } = require('./write.js');
 
 let context;
 let gpu;
@@ -16,9 +16,6 @@ withContexts((cpu, other) => {
 
 /** Plans that are kept of a model (src/program/cache.rs). */
 const MOST = 512;
-
-const floats = (...numbers) => Float32Array.from(numbers);
-const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
 
 /** y = x w + b for x of [batch, sequence, 2], and z, the same summed over the sequence, times a mask of [batch]. */
 const projection = () =>

@@ -103,4 +103,7 @@ function opened(bytes) {
   return ModelProto.encode(model).finish();
 }
 
-module.exports = { TYPES, bytesOf, opened, tensor, writeModel };
+const floats = (...numbers) => Float32Array.from(numbers);
+const longs = (...numbers) => BigInt64Array.from(numbers, BigInt);
+
+module.exports = { TYPES, bytesOf, floats, longs, opened, tensor, writeModel };

@@ -1,17 +1,10 @@
 // Named typed arrays in a file: a line of JSON, then the bytes of one after the other.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { halfValue } from '../../lib/command-line/numbers.js';
+import arrays from '../../lib/onnx/arrays.js';
 
-const ARRAYS = {
-  float32: Float32Array,
-  float16: Uint16Array,
-  int32: Int32Array,
-  uint32: Uint32Array,
-  int64: BigInt64Array,
-  uint64: BigUint64Array,
-  int8: Int8Array,
-  uint8: Uint8Array,
-};
+/** float16 is its bits. */
+const ARRAYS = { ...arrays.ARRAYS, float16: Uint16Array };
 
 /** @param {{name: string, dataType: string, shape: number[], array: ArrayBufferView}[]} list */
 export function writeArrays(file, list) {
