@@ -12,7 +12,8 @@
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
-//! * [`error`], [`memory`], [`host_memory`]: the ground: one error, aligned bytes and their count, memory of JavaScript's.
+//! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`]: the ground: one error, aligned bytes and their count,
+//!   memory of JavaScript's, threads, the duty to report the end of work, and how a run is watched.
 //!
 //! # The path of a call
 //!
@@ -38,6 +39,7 @@
 
 pub mod backend;
 pub mod compiler;
+pub mod done;
 pub mod error;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -49,3 +51,4 @@ pub mod onnx;
 pub mod program;
 pub mod thread;
 pub mod timeline;
+pub mod watch;

@@ -7,10 +7,10 @@ use super::graphs::Graph;
 use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
-use crate::backend::{StepTime, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
+use crate::watch::{StepTime, Watch};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::time::Duration;
 

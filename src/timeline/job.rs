@@ -1,12 +1,13 @@
 //! Jobs: tasks that wait for each other.
 
-use super::Done;
 use super::tensor_state::TensorRef;
-use crate::backend::{Backend, Watch};
+use crate::backend::Backend;
+use crate::done::Done;
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
+use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 

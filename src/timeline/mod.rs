@@ -18,7 +18,6 @@
 //! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
 
 mod builds;
-mod done;
 pub mod here;
 mod ids;
 mod job;
@@ -32,12 +31,13 @@ mod tensor_state;
 mod tests;
 mod waiting;
 
-pub use crate::backend::Watch;
+pub use crate::done::{Done, from_panic};
+pub use crate::watch::Watch;
 pub use builds::{BUILDS, Urgency, failed_build};
-pub use done::{Done, from_panic};
 pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 
 use crate::backend::{Backend, HostThread};
+use crate::done::because;
 use crate::error::Result;
 use crate::graph::Limits;
 use crate::memory::{self, Usage, UsageNumbers};
@@ -101,7 +101,7 @@ impl Way {
             return task.refuse(error);
         }
         if let Err(task) = self.carry_out(task) {
-            done::because(run::ENDED, || drop(self.0.tasks.send(task)));
+            because(run::ENDED, || drop(self.0.tasks.send(task)));
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Timeline {
             let panicked = panicked.err().map(|panic| from_panic(&*panic).message().to_owned());
             let why = panicked.as_ref().map_or(run::ENDED.into(), |what| format!("the context's thread {what}"));
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                done::because(why, || {
+                because(why, || {
                     shared.end();
                     drop(receiver);
                 });

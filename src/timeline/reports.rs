@@ -1,7 +1,7 @@
 //! What other threads tell a timeline's loop.
 
-use super::done::because;
 use super::run::ENDED;
+use crate::done::because;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,6 @@
 //! The loop of a timeline's thread.
 
 use super::builds::{Urgency, failed_build};
-use super::done::{Done, because, from_panic};
 use super::here::Room;
 use super::ids::IdMap;
 use super::job::{Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
@@ -9,14 +8,16 @@ use super::reports::Reports;
 use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, CopyRange, Turn, Watch};
+use crate::backend::{Backend, Bindings, CopyRange, Turn};
 use crate::compiler;
+use crate::done::{Done, because, from_panic};
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
+use crate::watch::Watch;
 use crossbeam_channel::{Receiver, TryRecvError};
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;

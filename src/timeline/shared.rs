@@ -1,12 +1,12 @@
 //! A timeline's loop, which its thread has, and now and then a thread that asks for something: whoever has it works in its order.
 
-use super::done::because;
 use super::here::{Room, timed};
 use super::reports::Reports;
 use super::run::{ENDED, Look, Loop, Report};
 use super::spin_wait::SpinWait;
 use super::task::Task;
 use crate::backend::Backend;
+use crate::done::because;
 use crossbeam_channel::{Receiver, Select, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

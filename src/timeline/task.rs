@@ -1,12 +1,12 @@
 //! What can be asked of a timeline.
 
 use super::builds::Urgency;
-use super::done::Done;
-use crate::backend::Watch;
+use crate::done::Done;
 use crate::error::{Error, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, UsageNumbers};
+use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 //! `for_each_piece` leaves the pieces that it has not begun. What was computed is then worthless, so whoever ran the
 //! kernel asks [`Cancel::check`] before using it.
 
-use crate::backend::Watch;
 use crate::error::{Error, Kind, Result};
+use crate::watch::Watch;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -40,13 +40,13 @@ use thread_pool::ThreadPool;
 
 use crate::backend::{Backend, Bindings, HostThread, Turn};
 use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
+use crate::done::Done;
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
-use crate::timeline::Done;
 use rayon::ThreadPoolBuilder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -5,9 +5,9 @@ use super::kernels::tests::numbers;
 use super::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Plan, compile};
+use crate::done::Done;
 use crate::graph::{Graph, OperandId};
 use crate::memory::Bytes;
-use crate::timeline::Done;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 

@@ -476,7 +476,7 @@ mod tests {
         for bad in 0..30 {
             let region = || share(30, usize::MAX, &|piece| assert_ne!(piece, bad, "so it goes"));
             let panic = catch_unwind(AssertUnwindSafe(|| pool.run(region))).unwrap_err();
-            assert!(crate::timeline::from_panic(&*panic).message().contains("so it goes"));
+            assert!(crate::done::from_panic(&*panic).message().contains("so it goes"));
             assert_eq!(members(), None);
             pool.run(|| assert_eq!(counts(30), [1; 30]));
         }

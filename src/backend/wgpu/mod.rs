@@ -86,13 +86,13 @@ pub use runtime::storage::Storage;
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings, CopyRange, Turn};
 use crate::compiler::{ALIGNMENT, Evaluate, Fusing, Plan};
+use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
-use crate::timeline::Done;
 use runtime::device::Device;
 use runtime::findings::Doubts;
 use runtime::jobs::{Asked, Job};

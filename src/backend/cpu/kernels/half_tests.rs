@@ -6,6 +6,7 @@ use crate::backend::cpu::testing::run;
 use crate::backend::cpu::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Preferences, compile};
+use crate::done::Done;
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, LeakyRelu, QuantizeLinear, Unary, UnaryKind,
 };
@@ -16,7 +17,6 @@ use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, Graph, GraphBuilder, Limits, Number, Op, OperandId};
 use crate::memory::Bytes;
-use crate::timeline::Done;
 use half::f16;
 use std::sync::Arc;
 use std::sync::mpsc::channel;

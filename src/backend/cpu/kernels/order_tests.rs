@@ -5,6 +5,7 @@ use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
 use crate::backend::{Backend, Bindings, Turn};
 use crate::compiler::{Fusing, Preferences, compile};
+use crate::done::Done;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -13,7 +14,6 @@ use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, OperandId};
 use crate::memory::Bytes;
-use crate::timeline::Done;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 

@@ -285,8 +285,8 @@ mod tests {
     use crate::backend::wgpu::open::open;
     use crate::backend::wgpu::runtime::adapter::Wish;
     use crate::backend::wgpu::runtime::waiting::Reading;
+    use crate::done::Done;
     use crate::memory::Bytes;
-    use crate::timeline::Done;
 
     fn device() -> Option<Arc<Device>> {
         let found = open(Wish { software: true, ..Wish::default() });

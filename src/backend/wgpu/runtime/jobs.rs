@@ -4,10 +4,10 @@ use super::findings::Doubts;
 use super::loss::lock;
 use super::storage::Storage;
 use super::waiting::WeakReading;
+use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
-use crate::timeline::Done;
 use std::sync::{Arc, Mutex, Weak};
 
 /// Something to do for a context.

@@ -5,9 +5,9 @@
 //! that would wait for it.
 
 use super::loss::{Loss, lock};
+use crate::done::Done;
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
-use crate::timeline::Done;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

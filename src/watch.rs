@@ -1,0 +1,72 @@
+//! How a run is watched by whoever asked for it, from the queue of tasks down to the steps of the backend.
+
+use crate::error::{Error, Kind, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Gives a run up, or collects the time of its steps. The default does neither.
+#[derive(Clone, Debug, Default)]
+pub struct Watch(Option<Arc<Watched>>);
+
+#[derive(Debug)]
+struct Watched {
+    is_given_up: AtomicBool,
+    /// Where they are wanted.
+    steps: Option<Mutex<Vec<StepTime>>>,
+    began: Instant,
+}
+
+/// When a step of a run was done, in nanoseconds since the watch began.
+#[derive(Clone, Debug)]
+pub struct StepTime {
+    pub operator: &'static str,
+    pub label: String,
+    pub began: u64,
+    pub ended: u64,
+}
+
+impl Watch {
+    /// One that can be given up, with or without the time of steps.
+    pub fn new(with_steps: bool) -> Watch {
+        let steps = with_steps.then(Mutex::default);
+        Watch(Some(Arc::new(Watched { is_given_up: AtomicBool::new(false), steps, began: Instant::now() })))
+    }
+
+    pub fn give_up(&self) {
+        if let Some(watched) = &self.0 {
+            watched.is_given_up.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// # Errors
+    /// `OperationError` when the run was given up.
+    pub fn check(&self) -> Result<()> {
+        match &self.0 {
+            Some(watched) if watched.is_given_up.load(Ordering::Relaxed) => {
+                Err(Error::new(Kind::Operation, "the run was given up"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether somebody wants the time of steps.
+    pub fn wants_steps(&self) -> bool {
+        self.0.as_ref().is_some_and(|watched| watched.steps.is_some())
+    }
+
+    /// Notes a step that is done, if that is wanted.
+    pub fn step(&self, operator: &'static str, label: &str, began: Instant) {
+        let Some(watched) = &self.0 else { return };
+        let Some(steps) = &watched.steps else { return };
+        let since = |time: Instant| time.saturating_duration_since(watched.began).as_nanos() as u64;
+        let step = StepTime { operator, label: label.to_owned(), began: since(began), ended: since(Instant::now()) };
+        steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+    }
+
+    /// The steps so far.
+    pub fn take_steps(&self) -> Vec<StepTime> {
+        let steps = self.0.as_ref().and_then(|watched| watched.steps.as_ref());
+        steps.map_or_else(Vec::new, |steps| std::mem::take(&mut *steps.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
