@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webnn_node::backend::Backend;
 use webnn_node::backend::wgpu::{Gpu, Wish};
-use webnn_node::compiler::{Preferences, compile};
+use webnn_node::compiler::compile;
 use webnn_node::error::{Error, Kind, Result};
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::ops::operator;
@@ -250,7 +250,7 @@ fn pipelines(gpu: &Gpu, file: &str, shapes: impl Iterator<Item = Vec<Vec<u32>>>)
         let mut graph = part.unwrap_or_else(|error| panic!("{error:?}")).graph.expect("there is something to compute");
         graph.shared = shared.clone();
         weights.settle(&mut graph, &loaded, &shared).unwrap();
-        let plan = compile(graph, gpu.evaluator(), gpu.fusing(), Preferences::default()).unwrap();
+        let plan = compile(graph, gpu.capabilities()).unwrap();
         let before = gpu.pipelines();
         kept.push(gpu.compile(plan).unwrap());
         gpu.pipelines() - before

@@ -1,4 +1,4 @@
-//! The trait that backends implement, and nothing else.
+//! The trait that backends implement, and the types of its methods.
 //!
 //! # The contract
 //!
@@ -16,7 +16,7 @@ mod window;
 
 pub use host_thread::HostThread;
 
-use crate::compiler::{Fusing, Plan, Preferences};
+use crate::compiler::{Capabilities, Plan};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Limits};
@@ -109,18 +109,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         0
     }
 
-    /// What it can do in one step, for the compiler.
-    fn fusing(&self) -> Fusing {
-        Fusing::Products
-    }
-
-    /// Computes nodes whose operands are constants, for the compiler.
-    fn evaluator(&self) -> &dyn crate::compiler::Evaluate;
-
-    /// How it would rather have graphs.
-    fn preferences(&self) -> Preferences {
-        Preferences::default()
-    }
+    /// What it answers the compiler.
+    fn capabilities(&self) -> &dyn Capabilities;
 
     /// Replaces a tensor's contents by as many bytes.
     fn write(&self, to: &Arc<Self::Tensor>, bytes: Bytes, done: Done<()>);

@@ -3,37 +3,28 @@
 //!
 //! The results are the same but for rounding. Where a changed filter could not be written in normal float32 numbers, it stays.
 
-use super::fold::Budget;
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::normalization::BatchNormalization;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, OperandId};
 use crate::memory;
 
 /// # Errors
 /// When nobody wants the graph any more.
-pub fn affine(graph: &mut Graph, budget: &mut Budget, progress: &Progress<'_>) -> Result<()> {
+pub fn affine(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     let mut is_gone = vec![false; graph.nodes.len()];
     let readers = readers(graph);
-    for position in progress.each(0..graph.nodes.len()) {
-        join(graph, &readers, position?, &mut is_gone, budget, progress)?;
+    for position in compilation.each(0..graph.nodes.len()) {
+        join(graph, &readers, position?, &mut is_gone, compilation)?;
     }
     let nodes = std::mem::take(&mut graph.nodes);
-    for node in progress.each(nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone)) {
+    for node in compilation.each(nodes.into_iter().zip(is_gone).filter(|(_, is_gone)| !is_gone)) {
         let (node, _) = node?;
         match divide(graph, &node) {
-            Some(nodes) => graph.nodes.extend(nodes),
-            None => graph.nodes.push(node),
-        }
-    }
-    // The nodes have other numbers now.
-    for (position, made) in graph.nodes.iter().enumerate() {
-        for (output, id) in made.outputs.iter().enumerate() {
-            if let source @ Source::Node { .. } = &mut graph.operands[id.0 as usize].source {
-                *source = Source::Node { node: position as u32, output: output as u32 };
-            }
+            Some(nodes) => nodes.into_iter().for_each(|node| graph.push(node)),
+            None => graph.push(node),
         }
     }
     Ok(())
@@ -75,14 +66,9 @@ impl Affine {
 
 /// The numbers of a float32 constant.
 fn numbers(graph: &Graph, id: OperandId) -> Option<Vec<f32>> {
-    let operand = &graph.operands[id.0 as usize];
-    match &operand.source {
-        Source::Constant(bytes) if operand.descriptor.data_type == DataType::Float32 => {
-            let (numbers, _) = bytes.as_slice().as_chunks::<4>();
-            Some(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-        }
-        _ => None,
-    }
+    let bytes = graph.bytes(id).filter(|_| graph.descriptor(id).data_type == DataType::Float32)?;
+    let (numbers, _) = bytes.as_slice().as_chunks::<4>();
+    Some(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
 
 /// A constant that has a number for each channel, or one for all, beside a value of that shape.
@@ -144,8 +130,7 @@ fn join(
     readers: &[Option<usize>],
     position: usize,
     is_gone: &mut [bool],
-    budget: &mut Budget,
-    progress: &Progress<'_>,
+    compilation: &Compilation<'_>,
 ) -> Result<()> {
     let Op::Conv2d(conv) = &graph.nodes[position].op else { return Ok(()) };
     let (conv, mut output) = (conv.clone(), graph.nodes[position].outputs[0]);
@@ -153,7 +138,7 @@ fn join(
     let shape = graph.descriptor(output).shape.clone();
     let mut affine = Affine::nothing(shape[axis] as usize);
     let mut joined = Vec::new();
-    for step in progress.each(std::iter::repeat(())) {
+    for step in compilation.each(std::iter::repeat(())) {
         step?;
         let Some(next) = readers[output.0 as usize] else { break };
         let node = &graph.nodes[next];
@@ -171,7 +156,7 @@ fn join(
     }
     // One filter may be that of many convolutions. Without memory for another it stays as it is.
     let bytes = graph.descriptor(conv.filter).byte_length();
-    if !budget.take_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
+    if !compilation.budget.take_operations(bytes) || memory::require(bytes.saturating_mul(4)).is_err() {
         return Ok(());
     }
     let Some(conv) = changed(graph, conv, &affine) else { return Ok(()) };
@@ -214,8 +199,7 @@ fn changed(graph: &mut Graph, mut conv: Conv2d, affine: &Affine) -> Option<Conv2
 fn constant(graph: &mut Graph, numbers: Vec<f32>, shape: &[u32]) -> OperandId {
     let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
     let descriptor = Descriptor::new(DataType::Float32, shape.iter().copied());
-    graph.operands.push(Operand { descriptor, source: Source::Constant(ConstantBytes::new(bytes)) });
-    OperandId(graph.operands.len() as u32 - 1)
+    graph.constant(descriptor, ConstantBytes::new(bytes))
 }
 
 /// A batch normalization as a difference, a product and a sum, as far as they do anything. (A product and a sum alone would lose
@@ -243,12 +227,7 @@ fn divide(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let (mut value, last) = (op.input, steps.len() - 1);
     let nodes = steps.into_iter().enumerate().map(|(i, (kind, numbers))| {
         let b = constant(graph, numbers, &shape);
-        let output = if i == last {
-            node.outputs[0]
-        } else {
-            graph.operands.push(Operand { descriptor: descriptor.clone(), source: Source::Node { node: 0, output: 0 } });
-            OperandId(graph.operands.len() as u32 - 1)
-        };
+        let output = if i == last { node.outputs[0] } else { graph.operand(descriptor.clone()) };
         let made = Node { op: Binary { kind, a: value, b }.into(), label: node.label.clone(), outputs: vec![output] };
         value = output;
         made
@@ -260,14 +239,14 @@ fn divide(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
 mod tests {
     use super::*;
     use crate::backend::cpu::reference::interpret;
+    use crate::compiler::budget::Budget;
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::testing::check_graph;
     use crate::graph::{GraphBuilder, Limits};
     use std::sync::Arc;
 
     fn affine_all(graph: &mut Graph) {
-        let mut budget = Budget::beside(graph);
-        affine(graph, &mut budget, &Progress::unasked()).unwrap();
+        affine(graph, &Compilation::unasked().with(Budget::beside(graph, usize::MAX))).unwrap();
     }
 
     /// A graph under construction, whose numbers are float32.

@@ -2,35 +2,35 @@
 //! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
 //! Exporters put zeros in the place of NaN between the softmax and the other product, for queries without a key ([`ReplaceNan`](Op::ReplaceNan)).
 
+use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
-use super::progress::Progress;
 use super::prologue::Prologues;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Op, OperandId};
 
 pub fn find(
     graph: &Graph,
     fusion: &mut Fusion,
     integers: &Integers,
     found: &mut Prologues,
-    progress: &Progress<'_>,
+    compilation: &Compilation<'_>,
 ) -> Result<()> {
     let uses = graph.uses();
     let heads = fusion.heads();
     let mut leads = vec![false; graph.nodes.len()];
-    for position in progress.each(0..graph.nodes.len()) {
+    for position in compilation.each(0..graph.nodes.len()) {
         let position = position?;
         let values = Values { graph, uses: &uses, leads: &leads };
         let leads_to_scores = values.leads_to_scores(position);
-        let before = values.before(position, progress)?;
+        let before = values.before(position, compilation)?;
         leads[position] = leads_to_scores;
         let Some(before) = before else { continue };
         // The scores of one attention may be made from another one's result, but not inside of it.
         let are_free = before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none());
-        if are_free && progress.evaluator.accepts(&Pattern::of(graph, &before, position)) {
+        if are_free && compilation.capabilities.accepts(&Pattern::of(graph, &before, position)) {
             // The sum with a mask may have joined the step that makes the mask, where that comes after the product.
             for &node in &before {
                 if let Some(head) = heads[node].filter(|head| !before.contains(head)) {
@@ -53,17 +53,14 @@ struct Values<'a> {
 impl Values<'_> {
     /// The node that makes a value which nobody else needs.
     fn own_maker(&self, id: OperandId) -> Option<usize> {
-        match self.graph.operands[id.0 as usize].source {
-            Source::Node { node, .. } if self.uses[id.0 as usize] == 1 => Some(node as usize),
-            _ => None,
-        }
+        self.graph.maker(id).filter(|_| self.uses[id.0 as usize] == 1).map(|(node, _)| node)
     }
 
     /// The nodes from a product of scores to their softmax, for the product of that.
-    fn before(&self, position: usize, progress: &Progress<'_>) -> Result<Option<Vec<usize>>> {
+    fn before(&self, position: usize, compilation: &Compilation<'_>) -> Result<Option<Vec<usize>>> {
         let Some((mut before, mut value)) = self.softmax_before(position) else { return Ok(None) };
         let shape = self.graph.descriptor(value).shape.as_slice();
-        for step in progress.each(std::iter::repeat(())) {
+        for step in compilation.each(std::iter::repeat(())) {
             step?;
             let Some(node) = self.own_maker(value) else { return Ok(None) };
             before.push(node);
@@ -97,8 +94,7 @@ impl Values<'_> {
 
     /// The scores in an operator that scales or masks them.
     fn value_of(&self, op: &Binary, shape: &[u32]) -> Option<OperandId> {
-        let is_number =
-            |id: OperandId| self.graph.is_constant(id) && self.graph.descriptor(id).shape.iter().all(|&size| size == 1);
+        let is_number = |id: OperandId| self.graph.is_constant(id) && self.graph.is_single(id);
         let is_whole = |id: OperandId| self.graph.descriptor(id).shape.as_slice() == shape;
         let commutes = match op.kind {
             BinaryKind::Mul | BinaryKind::Add => true,
@@ -131,7 +127,10 @@ mod tests {
     use super::*;
     use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::fuse::{Fusing, fuse};
+    use crate::compiler::capabilities::{Fusing, Preferences};
+    use crate::compiler::fuse::fuse;
+    use crate::compiler::steps::steps;
+    use crate::compiler::testing::{EVERYTHING, Preferring, everything_of};
     use crate::graph::ops::elementwise::ReplaceNan;
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::softmax::Softmax;
@@ -160,20 +159,21 @@ mod tests {
         outputs.push(builder.push_op(Matmul { a: weights, b: v }, "").unwrap()[0]);
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
-        let find = |fusing| {
-            let integers = Integers::none(&graph);
-            let cpu = Cpu::new(1);
-            let progress = &Progress::new(cpu.evaluator());
-            let mut fusion = fuse(&graph, fusing, &integers, progress).unwrap();
-            let before = Prologues::find(&graph, fusing, &mut fusion, &integers, progress).unwrap();
-            for (head, then) in fusion.then.iter().enumerate() {
-                let is_apart = then.iter().all(|&node| before.is_inside[node] == before.is_inside[head]);
-                assert!(is_apart, "one node in two steps");
-            }
-            before.nodes
-        };
-        assert!(find(Fusing::Chains).iter().all(Vec::is_empty));
-        find(Fusing::Quick).iter().map(Vec::len).filter(|&length| length > 0).collect()
+        let cpu = Cpu::new(1);
+        let of_everything = everything_of(&cpu);
+        let compilation = &Compilation::new(&of_everything);
+        let integers = Integers::none(&graph);
+        let (mut fusion, mut before) = (fuse(&graph, &integers, compilation).unwrap(), Prologues::none(&graph));
+        find(&graph, &mut fusion, &integers, &mut before, compilation).unwrap();
+        for (head, then) in fusion.then.iter().enumerate() {
+            let is_apart = then.iter().all(|&node| before.is_inside[node] == before.is_inside[head]);
+            assert!(is_apart, "one node in two steps");
+        }
+        // Only where the backend fuses so.
+        let preferences = Preferences { fusing: Fusing::Chains, ..EVERYTHING };
+        let chains = steps(&graph, &Compilation::new(&Preferring { of: cpu.capabilities(), preferences })).unwrap();
+        assert!(chains.list.iter().all(|step| step.operators.prologue.is_empty()));
+        before.nodes.iter().map(Vec::len).filter(|&length| length > 0).collect()
     }
 
     fn binary(builder: &mut GraphBuilder, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {

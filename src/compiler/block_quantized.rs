@@ -3,34 +3,33 @@
 //! a reshape and, where float16 is rounded late, a cast of it may stand between. Where float16 is
 //! computed in float32, so are products with float16 constants: kernels convert these as they read them.
 
-use super::progress::Progress;
-use super::quantized::{dequantized, insert, maker, push};
+use super::capabilities::Preferences;
+use super::compilation::Compilation;
+use super::quantized::dequantized;
 use crate::error::Result;
 use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast, DequantizeLinear};
 use crate::graph::ops::movement::{Reshape, Transpose};
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, OperandId};
 use crate::memory;
 
 /// Weights below which it makes no difference.
 const WORTH_IT: usize = 4096;
 
-/// With `integers`, products of which both operands are bytes are left to kernels for these; with `widens`, float16 weights are
-/// wanted too.
-pub fn block_quantized(graph: &mut Graph, integers: bool, widens: bool, progress: &Progress<'_>) -> Result<()> {
-    let weights = |graph: &Graph, node: &Node| weights(graph, node, integers, widens);
+/// If the backend multiplies integers, products of which both operands are bytes are left to kernels for these. If it widens, float16
+/// weights are wanted too.
+pub fn block_quantized(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    let Preferences { integers, widens, .. } = compilation.preferences;
+    let weights = |graph: &Graph, node: &Node| weights(graph, node, integers.is_some(), widens);
     if !graph.nodes.iter().any(|node| weights(graph, node).is_some()) {
         return Ok(());
     }
-    for node in progress.each(std::mem::take(&mut graph.nodes)) {
-        let mut node = node?;
-        // The nodes before this one are listed again, so that what makes its operands is found.
+    graph.rewrite(compilation, |graph, mut node| {
         if let Some(found) = weights(graph, &node) {
             node.op = found.product(graph, &node)?;
         }
-        push(graph, node);
-    }
-    Ok(())
+        Ok(node)
+    })
 }
 
 /// The weights of a product.
@@ -58,12 +57,12 @@ struct Quantized {
 
 /// What is dequantized to an operand: by one operator, or as it is written where only numbers are multiplied, by a cast and a factor.
 fn quantized(graph: &Graph, id: OperandId) -> Option<Quantized> {
-    match maker(graph, id)?.1.op {
+    match graph.maker(id)?.1.op {
         Op::DequantizeLinear(DequantizeLinear { input, scale, zero_point }) => {
             Some(Quantized { input, scale, zero_point: Some(zero_point) })
         }
         Op::Binary(Binary { kind: BinaryKind::Mul, a, b }) => [(a, b), (b, a)].into_iter().find_map(|(number, scale)| {
-            let Op::Cast(cast) = &maker(graph, number)?.1.op else { return None };
+            let Op::Cast(cast) = &graph.maker(number)?.1.op else { return None };
             let is_whole = graph.descriptor(cast.input).shape == graph.descriptor(id).shape;
             let is_byte = matches!(graph.descriptor(cast.input).data_type, DataType::Int8 | DataType::Uint8);
             let are_floats = [number, scale].iter().all(|&id| graph.descriptor(id).data_type == DataType::Float32);
@@ -75,7 +74,7 @@ fn quantized(graph: &Graph, id: OperandId) -> Option<Quantized> {
 
 /// What an operand is the float32 form of: dequantized numbers that are float16 by their scales, where nothing has to be rounded to that.
 fn widened(graph: &Graph, id: OperandId) -> OperandId {
-    match maker(graph, id) {
+    match graph.maker(id) {
         Some((_, Node { op: Op::Cast(Cast { input, data_type: DataType::Float32 }), .. }))
             if graph.rounds_late && graph.descriptor(*input).data_type == DataType::Float16 =>
         {
@@ -91,10 +90,9 @@ fn known(graph: &Graph, mut id: OperandId) -> Option<(OperandId, bool)> {
     let mut is_repeated = false;
     for _ in 0..3 {
         if graph.is_constant(id) {
-            let is_single = graph.descriptor(id).shape.iter().all(|&size| size == 1);
-            return (is_single || !is_repeated).then_some((id, is_repeated));
+            return (graph.is_single(id) || !is_repeated).then_some((id, is_repeated));
         }
-        match &maker(graph, id)?.1.op {
+        match &graph.maker(id)?.1.op {
             Op::Reshape(op) => id = op.input,
             Op::Expand(op) => (id, is_repeated) = (op.input, true),
             _ => return None,
@@ -112,7 +110,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     let shape = |id: OperandId| -> Vec<usize> { graph.descriptor(id).shape.iter().map(|&size| size as usize).collect() };
     // From the product back to where they are dequantized.
     let (mut id, mut is_turned) = (widened(graph, b), is_turned);
-    if let Some((_, Node { op: Op::Transpose(Transpose { input, permutation }), .. })) = maker(graph, id)
+    if let Some((_, Node { op: Op::Transpose(Transpose { input, permutation }), .. })) = graph.maker(id)
         && shape(id).len() == 2
         && permutation.as_deref().is_none_or(|order| order == [1, 0])
     {
@@ -120,7 +118,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     }
     let [rows, columns] = shape(id)[..] else { return None };
     if widens && rows * columns >= WORTH_IT {
-        let input = match maker(graph, id) {
+        let input = match graph.maker(id) {
             Some((_, Node { op: Op::Cast(op), .. })) => op.input,
             _ => id,
         };
@@ -130,7 +128,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
             return Some(Found { a, input, quantized: None, by_depth, columns, blocks: 1, block_size, is_shared: false, c });
         }
     }
-    if let Some((_, Node { op: Op::Reshape(Reshape { input, .. }), .. })) = maker(graph, id) {
+    if let Some((_, Node { op: Op::Reshape(Reshape { input, .. }), .. })) = graph.maker(id) {
         id = *input;
     }
     let quantized = quantized(graph, id)?;
@@ -170,7 +168,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
 
 /// Whether an operand is dequantized from bytes, and then moved.
 fn is_of_bytes(graph: &Graph, mut id: OperandId) -> bool {
-    while let Some((_, node)) = maker(graph, id) {
+    while let Some((_, node)) = graph.maker(id) {
         match &node.op {
             Op::Reshape(op) => id = op.input,
             Op::Transpose(op) => id = op.input,
@@ -207,9 +205,7 @@ impl Found {
         });
         let bias = bias.map(|c| {
             let (of_c, bytes) = (graph.descriptor(c).data_type, constant(graph, c));
-            let descriptor = Descriptor::new(of_c, [columns as u32]);
-            graph.operands.push(Operand { descriptor, source: Source::Constant(bytes) });
-            OperandId(graph.operands.len() as u32 - 1)
+            graph.constant(Descriptor::new(of_c, [columns as u32]), bytes)
         });
         let is_added = bias.is_some();
         let product = BlockQuantizedMatmul {
@@ -229,8 +225,7 @@ impl Found {
         Ok(match self.c {
             Some(b) if !is_added => {
                 let output = node.outputs[0];
-                let shape = graph.descriptor(output).shape.clone();
-                let a = insert(graph, product, output, &shape);
+                let a = graph.insert(product, graph.descriptor(output).clone());
                 Binary { kind: BinaryKind::Add, a, b }.into()
             }
             _ => product.into(),
@@ -314,16 +309,11 @@ fn numbers(graph: &Graph, id: OperandId) -> Result<ConstantBytes> {
 }
 
 fn constant(graph: &Graph, id: OperandId) -> ConstantBytes {
-    match &graph.operands[id.0 as usize].source {
-        Source::Constant(bytes) => bytes.clone(),
-        _ => unreachable!("it was a constant"),
-    }
+    graph.bytes(id).expect("it was a constant").clone()
 }
 
 fn add(graph: &mut Graph, data_type: DataType, shape: [usize; 2], bytes: ConstantBytes) -> OperandId {
-    let descriptor = Descriptor::new(data_type, shape.map(|size| size as u32));
-    graph.operands.push(Operand { descriptor, source: Source::Constant(bytes) });
-    OperandId(graph.operands.len() as u32 - 1)
+    graph.constant(Descriptor::new(data_type, shape.map(|size| size as u32)), bytes)
 }
 
 #[cfg(test)]
@@ -437,7 +427,7 @@ mod tests {
                 is_one_product(&graph, &left, &format!("turned {is_turned}, cast first {is_cast_first}"));
             } else {
                 // The product gets numbers that are rounded to float16.
-                block_quantized(&mut graph, true, true, &Progress::unasked()).unwrap();
+                block_quantized(&mut graph, &Compilation::unasked()).unwrap();
                 assert!(graph.nodes.iter().all(|node| node.op.row().name != "blockQuantizedMatmul"));
             }
         }
@@ -476,8 +466,8 @@ mod tests {
             let inputs: Vec<&[u8]> = given.iter().take(graph.inputs.len()).map(Vec::as_slice).collect();
             let expected = interpret(&graph, &inputs).remove(0);
             let mut changed = graph.clone();
-            block_quantized(&mut changed, true, true, &Progress::unasked()).unwrap();
-            prune(&mut changed, &Progress::unasked()).unwrap();
+            block_quantized(&mut changed, &Compilation::unasked()).unwrap();
+            prune(&mut changed, &Compilation::unasked()).unwrap();
             assert_eq!(changed.nodes[0].op.row().name, "blockQuantizedMatmul");
             assert_eq!(changed.nodes.len(), if is_gemm { 2 } else { 1 });
             let found = interpret(&changed, &inputs).remove(0);
@@ -544,9 +534,9 @@ mod tests {
     fn is_one_product(graph: &Graph, left: &[u8], what: &str) {
         let expected = interpret(graph, &[left]).remove(0);
         let mut changed = graph.clone();
-        let progress = &Progress::unasked();
-        block_quantized(&mut changed, true, true, progress).unwrap();
-        prune(&mut changed, progress).unwrap();
+        let compilation = &Compilation::unasked();
+        block_quantized(&mut changed, compilation).unwrap();
+        prune(&mut changed, compilation).unwrap();
         let names: Vec<&str> = changed.nodes.iter().map(|node| node.op.row().name).collect();
         assert_eq!(names, ["blockQuantizedMatmul"], "{what}");
         let found = interpret(&changed, &[left]).remove(0);

@@ -3,29 +3,34 @@
 //! image has pixels. With such factors, and finite weights, the result is the same but for rounding: greater factors could
 //! overflow in one of the two orders only, and what is too small for a number becomes none times an infinite weight.
 
+use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
-use super::progress::Progress;
 use super::prologue::Prologues;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, Binary, BinaryKind};
-use crate::graph::{Graph, Number, Op, OperandId, Source};
+use crate::graph::{Graph, Number, Op, OperandId};
 
-pub fn find(graph: &Graph, fusion: &Fusion, integers: &Integers, before: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
+pub fn find(
+    graph: &Graph,
+    fusion: &Fusion,
+    integers: &Integers,
+    before: &mut Prologues,
+    compilation: &Compilation<'_>,
+) -> Result<()> {
     let uses = graph.uses();
-    for node in progress.each(graph.nodes.iter().enumerate()) {
+    for node in compilation.each(graph.nodes.iter().enumerate()) {
         let (position, node) = node?;
         let Op::Conv2d(op) = &node.op else { continue };
-        let Source::Node { node: product, .. } = graph.operands[op.input.0 as usize].source else { continue };
-        let product = product as usize;
+        let Some((product, _)) = graph.maker(op.input) else { continue };
         let is_own = uses[op.input.0 as usize] == 1 && !fusion.is_fused[product] && before.is_alone(product);
         if is_own
             && before.is_alone(position)
             && integers.of[position].is_none()
             && is_scaled(graph, op, product)
-            && progress.evaluator.accepts(&Pattern::of(graph, &[product], position))
+            && compilation.capabilities.accepts(&Pattern::of(graph, &[product], position))
         {
             before.put(position, vec![product]);
         }
@@ -50,8 +55,8 @@ fn is_scaled(graph: &Graph, op: &Conv2d, product: usize) -> bool {
 
 /// Whether all numbers of an operand are between 0 and 1, or not numbers.
 fn is_from_0_to_1(graph: &Graph, mut id: OperandId) -> bool {
-    while let Source::Node { node, .. } = graph.operands[id.0 as usize].source {
-        match &graph.nodes[node as usize].op {
+    while let Some((_, node)) = graph.maker(id) {
+        match &node.op {
             Op::Activation(op) => return op.kind == ActivationKind::Sigmoid,
             Op::HardSigmoid(_) => return true,
             Op::Clamp(op) => {
@@ -69,10 +74,9 @@ fn is_from_0_to_1(graph: &Graph, mut id: OperandId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::Fusing;
-    use crate::compiler::plan::plan;
+    use crate::compiler::plan;
+    use crate::compiler::testing::everything_of;
     use crate::graph::ops::elementwise::{Activation, Clamp, HardSigmoid};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout::Oihw, InputOperandLayout};
     use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Limits};
@@ -143,7 +147,7 @@ mod tests {
             outputs.push(("scaled".into(), scaled));
         }
         let cpu = Cpu::new(1);
-        let steps = plan(builder.build(outputs).unwrap(), &Progress::new(cpu.evaluator()), Fusing::Quick, false).unwrap().steps;
+        let steps = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap().steps;
         match steps.iter().map(|step| step.prologue.len()).sum::<usize>() {
             0 => false,
             count => {

@@ -4,7 +4,7 @@
 //! else can follow; where something needs the order that the graph has, a transpose is inserted, and where an image has one
 //! pixel or one channel, a reshape, which costs nothing. An image has as many bytes either way.
 
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::Elementwise;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
@@ -12,7 +12,7 @@ use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
-use crate::graph::{DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::graph::{DataType, Graph, Node, Op, OperandId};
 
 /// For each dimension of an image with the channels last, where it is among `[batch, channels, height, width]`. The channels
 /// may be several dimensions, as where they are shuffled.
@@ -35,10 +35,11 @@ fn ordered(shape: &[u32], order: &[u32]) -> Vec<u32> {
     order.iter().map(|&i| shape[i as usize]).collect()
 }
 
-pub fn channels_last(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn channels_last(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    let transposed_outputs = compilation.preferences.transposed_outputs;
     let is_candidate = |node: &Node| match &node.op {
         Op::Conv2d(op) => suits(graph, op),
-        Op::ConvTranspose2d(op) => transposed_suits(graph, op),
+        Op::ConvTranspose2d(op) => transposed_suits(graph, op, transposed_outputs),
         Op::Pool2d(_) => true,
         _ => false,
     };
@@ -48,22 +49,13 @@ pub fn channels_last(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     let nodes = std::mem::take(&mut graph.nodes);
     let count = graph.operands.len();
     let orders = (0..count).map(|i| Orders { first: Some(OperandId(i as u32)), last: None, shape: shape_of(graph, i) }).collect();
-    let mut rewrite = Rewrite { graph, orders };
-    for node in progress.each(nodes) {
+    let mut rewrite = Rewrite { graph, orders, transposed_outputs };
+    for node in compilation.each(nodes) {
         rewrite.node(node?);
     }
     for i in 0..rewrite.graph.outputs.len() {
         let id = rewrite.graph.outputs[i].1;
         rewrite.graph.outputs[i].1 = rewrite.first(id);
-    }
-    // Nodes have been inserted, and passes before may have removed some.
-    for number in 0..graph.nodes.len() {
-        for output in 0..graph.nodes[number].outputs.len() {
-            let id = graph.nodes[number].outputs[output].0 as usize;
-            if let Source::Node { node, .. } = &mut graph.operands[id].source {
-                *node = number as u32;
-            }
-        }
     }
     Ok(())
 }
@@ -82,19 +74,16 @@ fn suits(graph: &Graph, op: &Conv2d) -> bool {
 
 /// What dequantizes integers with one scale for all, if that makes an operand.
 fn dequantizes(graph: &Graph, id: OperandId) -> Option<&DequantizeLinear> {
-    let Source::Node { node, .. } = graph.operands[id.0 as usize].source else { return None };
-    match &graph.nodes.get(node as usize)?.op {
+    match &graph.maker(id)?.1.op {
         Op::DequantizeLinear(op) => Some(op),
         _ => None,
     }
 }
 
-/// The same for a transposed convolution: with a few output channels vectors along them are not worth it.
-fn transposed_suits(graph: &Graph, op: &ConvTranspose2d) -> bool {
+/// The same for a transposed convolution with so many output channels at least.
+fn transposed_suits(graph: &Graph, op: &ConvTranspose2d, least: u32) -> bool {
     let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
-    graph.descriptor(op.input).data_type == DataType::Float32
-        && outputs >= 8
-        && matches!(graph.operands[op.filter.0 as usize].source, Source::Constant(_))
+    graph.descriptor(op.input).data_type == DataType::Float32 && outputs >= least && graph.is_constant(op.filter)
 }
 
 /// Whether what is left of an image without the dimensions that are reduced is in the same order with the channels last, as the
@@ -119,6 +108,8 @@ struct Rewrite<'a> {
     graph: &'a mut Graph,
     /// By operand of the graph as it was.
     orders: Vec<Orders>,
+    /// See [`Preferences`](super::Preferences).
+    transposed_outputs: u32,
 }
 
 impl Rewrite<'_> {
@@ -153,18 +144,18 @@ impl Rewrite<'_> {
         let of_one = |op: &&DequantizeLinear| self.graph.descriptor(op.scale).shape.as_slice() == [1; 4];
         if let Some(op) = dequantizes(self.graph, first).filter(of_one).cloned()
             && self.graph.descriptor(op.input).data_type.bits() == 8
-            && !matches!(self.graph.operands[op.input.0 as usize].source, Source::Constant(_))
+            && !self.graph.is_constant(op.input)
         {
             let (input, like) = (self.reorder(op.input, to_last), first);
             let shape = self.graph.descriptor(input).shape.to_vec();
-            let last = self.insert(DequantizeLinear { input, ..op }.into(), like, shape);
+            let last = self.insert(DequantizeLinear { input, ..op }.into(), like, &shape);
             self.orders(id).last = Some(last);
             return last;
         }
         let shape = &self.orders(id).shape;
         if shape.len() < 4 {
             let full: Vec<u32> = std::iter::repeat_n(1, 4 - shape.len()).chain(shape.iter().copied()).collect();
-            first = self.insert(Reshape { input: first, new_shape: full.clone() }.into(), first, full);
+            first = self.insert(Reshape { input: first, new_shape: full.clone() }.into(), first, &full);
         }
         let last = self.reorder(first, to_last);
         self.orders(id).last = Some(last);
@@ -181,17 +172,12 @@ impl Rewrite<'_> {
             true => Transpose { input: id, permutation: Some(order) }.into(),
             false => Reshape { input: id, new_shape: ordered.clone() }.into(),
         };
-        self.insert(op, id, ordered)
+        self.insert(op, id, &ordered)
     }
 
     /// Appends a node that orders the elements of an operand anew.
-    fn insert(&mut self, op: Op, of: OperandId, shape: Vec<u32>) -> OperandId {
-        let descriptor = Descriptor::new(self.graph.descriptor(of).data_type, shape);
-        let source = Source::Node { node: self.graph.nodes.len() as u32, output: 0 };
-        self.graph.operands.push(Operand { descriptor, source });
-        let output = OperandId(self.graph.operands.len() as u32 - 1);
-        self.graph.nodes.push(Node { op, label: String::new(), outputs: vec![output] });
-        output
+    fn insert(&mut self, op: Op, of: OperandId, shape: &[u32]) -> OperandId {
+        self.graph.insert(op, self.graph.descriptor(of).shaped(shape))
     }
 
     fn node(&mut self, mut node: Node) {
@@ -211,13 +197,7 @@ impl Rewrite<'_> {
         } else {
             node.op.visit_mut(&mut |id| *id = self.first(*id));
         }
-        let number = self.graph.nodes.len() as u32;
-        for id in &node.outputs {
-            if let Source::Node { node, .. } = &mut self.graph.operands[id.0 as usize].source {
-                *node = number;
-            }
-        }
-        self.graph.nodes.push(node);
+        self.graph.push(node);
     }
 
     /// Lets a node compute with the channels last, if that is worthwhile and possible.
@@ -233,7 +213,7 @@ impl Rewrite<'_> {
                 return true;
             }
             Op::ConvTranspose2d(op) => {
-                if op.input_layout != Nchw || !transposed_suits(self.graph, op) {
+                if op.input_layout != Nchw || !transposed_suits(self.graph, op, self.transposed_outputs) {
                     return false;
                 }
                 op.input_layout = Nhwc;
@@ -321,14 +301,12 @@ impl Rewrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Backend;
-    use crate::backend::cpu::Cpu;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout};
     use crate::graph::ops::movement::{Concat, Pad, PaddingMode};
     use crate::graph::ops::pool::{Pool2d, Pool2dKind, RoundingType};
     use crate::graph::testing::check_graph;
-    use crate::graph::{ConstantBytes, GraphBuilder, Limits, Number};
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits, Number};
     use std::sync::Arc;
 
     /// The operators of a graph of a convolution of `input` with 4 output channels and what follows it, and the shape of the
@@ -357,7 +335,7 @@ mod tests {
         let output = follow(&mut builder, x, conv);
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
         let expected = graph.descriptor(graph.outputs[0].1).clone();
-        channels_last(&mut graph, &Progress::new(Cpu::new(1).evaluator())).unwrap();
+        channels_last(&mut graph, &Compilation::unasked()).unwrap();
         assert_eq!(*graph.descriptor(graph.outputs[0].1), expected);
         check_graph(&graph);
         (graph.nodes.iter().map(|node| node.op.row().name).collect(), expected.shape.to_vec())
@@ -390,7 +368,7 @@ mod tests {
             };
             let conv = builder.push_op(conv, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), conv)]).unwrap();
-            channels_last(&mut graph, &Progress::new(Cpu::new(1).evaluator())).unwrap();
+            channels_last(&mut graph, &Compilation::unasked()).unwrap();
             assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);
         }
     }

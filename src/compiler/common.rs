@@ -2,7 +2,7 @@
 //! and the sines of positions. After the patterns of operators have been found, since what two of these have in common would belong to
 //! neither.
 
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source};
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ enum Known {
 
 /// Lets whoever reads the outputs of a node read those of an earlier one that computes the same. The node stays, needed by nobody. Outputs
 /// of the graph are computed each for itself.
-pub fn common(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn common(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     let mut same: Vec<OperandId> = (0..graph.operands.len()).map(|id| OperandId(id as u32)).collect();
     let mut constants: HashMap<Known, OperandId> = HashMap::new();
     for (id, operand) in graph.operands.iter().enumerate() {
@@ -39,7 +39,7 @@ pub fn common(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     // By a hash of 128 bits of what a node is: its outputs.
     let mut seen: HashMap<u128, Vec<OperandId>> = HashMap::new();
     let mut text = String::new();
-    for node in progress.each(&mut graph.nodes) {
+    for node in compilation.each(&mut graph.nodes) {
         let node = node?;
         node.op.visit_mut(&mut |id| *id = same[id.0 as usize]);
         // Each belongs to the product that reads it, and is often written once for each so that it can.
@@ -90,9 +90,9 @@ mod tests {
         }
         let outputs = if are_outputs { inner.into_iter().chain(results).collect() } else { results };
         let mut graph = builder.build(outputs).unwrap();
-        let progress = &Progress::unasked();
-        common(&mut graph, progress).unwrap();
-        prune(&mut graph, progress).unwrap();
+        let compilation = &Compilation::unasked();
+        common(&mut graph, compilation).unwrap();
+        prune(&mut graph, compilation).unwrap();
         check_graph(&graph);
         graph.nodes.len()
     }

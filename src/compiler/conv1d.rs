@@ -5,7 +5,7 @@
 //! back. These reshapes stand between the convolution and what could become part of it, and between two convolutions that agree
 //! on the order of the channels. So what is element-wise, joins signals or pads them moves in front of the reshape.
 
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::Elementwise;
 use crate::graph::ops::movement::Reshape;
@@ -14,23 +14,15 @@ use crate::graph::{Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 /// The dimension of an image that its signal does not have.
 const ROWS: usize = 2;
 
-pub fn signals(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn signals(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     if !graph.nodes.iter().any(makes_image) {
         return Ok(());
     }
     let nodes = std::mem::take(&mut graph.nodes);
     let known = vec![Known::default(); graph.operands.len()];
     let mut moving = Moving { graph, known };
-    for node in progress.each(nodes) {
+    for node in compilation.each(nodes) {
         moving.node(node?);
-    }
-    for number in 0..graph.nodes.len() {
-        for output in 0..graph.nodes[number].outputs.len() {
-            let id = graph.nodes[number].outputs[output];
-            if let source @ Source::Node { .. } = &mut graph.operands[id.0 as usize].source {
-                *source = Source::Node { node: number as u32, output: output as u32 };
-            }
-        }
     }
     Ok(())
 }
@@ -78,14 +70,14 @@ impl Moving<'_> {
             let signal = node.outputs[0];
             let Descriptor { data_type, shape, .. } = self.graph.descriptor(signal).clone();
             let new_shape = shape.to_vec();
-            node.outputs[0] = self.add(Descriptor::new(data_type, image_of(&new_shape)), Source::Node { node: 0, output: 0 });
-            let image = node.outputs[0];
-            self.known(image).is_image = true;
+            let image = self.graph.operand(Descriptor::new(data_type, image_of(&new_shape)));
+            self.known.push(Known { is_image: true, ..Known::default() });
             self.known(signal).image = Some(image);
-            self.graph.nodes.push(node);
+            node.outputs[0] = image;
+            self.graph.push(node);
             node = Node { op: Reshape { input: image, new_shape }.into(), label: String::new(), outputs: vec![signal] };
         }
-        self.graph.nodes.push(node);
+        self.graph.push(node);
     }
 
     /// Lets an operator of signals be one of images, if that is what it reads and it can.
@@ -129,21 +121,12 @@ impl Moving<'_> {
             return id;
         }
         let shape = image_of(&descriptor.shape);
-        let of_image = Descriptor::new(descriptor.data_type, shape.iter().copied());
-        if let Source::Constant(_) = source {
-            return self.add(of_image, source);
-        }
-        let image = self.add(of_image, Source::Node { node: 0, output: 0 });
-        let reshape = Reshape { input: id, new_shape: shape };
-        self.graph.nodes.push(Node { op: reshape.into(), label: String::new(), outputs: vec![image] });
-        image
-    }
-
-    /// An operand more; where it is a node's, that is set in the end.
-    fn add(&mut self, descriptor: Descriptor, source: Source) -> OperandId {
-        self.graph.operands.push(Operand { descriptor, source });
+        let of_image = descriptor.shaped(&shape);
         self.known.push(Known::default());
-        OperandId(self.graph.operands.len() as u32 - 1)
+        match source {
+            Source::Constant(bytes) => self.graph.constant(of_image, bytes),
+            _ => self.graph.insert(Reshape { input: id, new_shape: shape }, of_image),
+        }
     }
 }
 
@@ -221,9 +204,9 @@ mod tests {
         let y = follow(&mut all, conv);
         let mut graph = all.builder.build(vec![("y".into(), y)]).unwrap();
         let before = graph.descriptor(y).clone();
-        let progress = &Progress::unasked();
-        signals(&mut graph, progress).unwrap();
-        prune(&mut graph, progress).unwrap();
+        let compilation = &Compilation::unasked();
+        signals(&mut graph, compilation).unwrap();
+        prune(&mut graph, compilation).unwrap();
         assert_eq!(*graph.descriptor(graph.outputs[0].1), before);
         check_graph(&graph);
         graph.nodes.iter().map(|node| (node.op.row().name, graph.descriptor(node.outputs[0]).shape.to_vec())).collect()

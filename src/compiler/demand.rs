@@ -56,7 +56,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use crate::compiler::{Fusing, Preferences, compile_within};
+    use crate::compiler::{Capabilities, compile_within};
     use crate::error::{Kind, Result};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::Expand;
@@ -66,7 +66,7 @@ mod tests {
 
     struct Nothing;
 
-    impl crate::compiler::Evaluate for Nothing {
+    impl Capabilities for Nothing {
         fn evaluate(&self, _: &Op, _: &[(&Descriptor, &[u8])], _: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
             panic!("more than is allowed is not computed")
         }
@@ -83,7 +83,7 @@ mod tests {
         let sum = Reduce { kind: ReduceKind::Sum, input: product, axes: None, keep_dimensions: false };
         let output = builder.push_op(sum, "").unwrap()[0];
         let graph = builder.build(vec![("y".into(), output)]).unwrap();
-        compile_within(most, graph, &Nothing, Fusing::Products, Preferences::default()).map(|plan| plan.demand())
+        compile_within(most, graph, &Nothing).map(|plan| plan.demand())
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! memory: a convolution of single pixels that expands an image, where what it makes is large; and, where the channels are first,
 //! another depthwise convolution, with whatever is before that ([`Prologues`]).
 
+use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
-use super::progress::Progress;
 use super::prologue::Prologues;
 use crate::error::Result;
 use crate::graph::{Graph, Op};
 
-pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, progress: &Progress<'_>) -> Result<()> {
+pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, compilation: &Compilation<'_>) -> Result<()> {
     let uses = graph.uses();
     // By operand: the last depthwise convolution of it.
     let mut readers = vec![None; graph.operands.len()];
@@ -20,7 +20,7 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, progress: &Pr
             readers[op.input.0 as usize] = Some(position);
         }
     }
-    for node in progress.each(graph.nodes.iter().enumerate()) {
+    for node in compilation.each(graph.nodes.iter().enumerate()) {
         let (first, node) = node?;
         if !matches!(node.op, Op::Conv2d(_)) {
             continue;
@@ -33,7 +33,7 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, progress: &Pr
         let Some(reader) = readers[made.0 as usize] else { continue };
         // What is before it goes with it.
         let before: Vec<usize> = found.nodes[first].iter().chain([&first]).chain(&fusion.then[first]).copied().collect();
-        if progress.evaluator.accepts(&Pattern::of(graph, &before, reader)) {
+        if compilation.capabilities.accepts(&Pattern::of(graph, &before, reader)) {
             found.nodes[first].clear();
             found.put(reader, before);
         }
@@ -43,11 +43,10 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, progress: &Pr
 
 #[cfg(test)]
 mod tests {
-    use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::Fusing;
-    use crate::compiler::plan::plan;
-    use crate::compiler::progress::Progress;
+    use crate::compiler::compilation::Compilation;
+    use crate::compiler::plan;
+    use crate::compiler::testing::everything_of;
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Swish};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
@@ -83,12 +82,9 @@ mod tests {
         if is_read_otherwise {
             outputs.push(("z".into(), active));
         }
-        plan(builder.build(outputs).unwrap(), &Progress::new(Cpu::new(1).evaluator()), Fusing::Quick, false)
-            .unwrap()
-            .steps
-            .iter()
-            .map(|step| step.prologue.len())
-            .collect()
+        let cpu = Cpu::new(1);
+        let plan = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
+        plan.steps.iter().map(|step| step.prologue.len()).collect()
     }
 
     fn filter_padding(groups: u32) -> u32 {

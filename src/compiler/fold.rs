@@ -1,139 +1,42 @@
 //! Constant folding: a node all of whose operands are constants is computed once, here.
 
-use super::pattern::Pattern;
-use super::progress::Progress;
-use super::{quantized, work};
+use super::budget::Budget;
+use super::capabilities::Capabilities;
+use super::compilation::Compilation;
+use super::operators::renames;
+use super::quantized::Integers;
+use super::work;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Shared, Source};
 use std::ops::Range;
-use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
-
-/// What the compiler asks a backend.
-pub trait Evaluate {
-    /// Whether the backend has a kernel for such a step, and would rather have it than its parts. Pure: the same for the same
-    /// pattern, whatever else the graph has.
-    fn accepts(&self, _pattern: &Pattern<'_>) -> bool {
-        false
-    }
-
-    /// Whether the backend does an element-wise operator in a few vector instructions to float32 that another operator has just made;
-    /// `number` gives an operand that is a constant of one float32. Asked where it fuses so ([`Fusing::Quick`](super::Fusing)).
-    fn is_quick(&self, _op: &Op, _number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
-        false
-    }
-
-    /// Computes a node. The ids in the node are positions in the list of operands.
-    /// Gives the bytes of the outputs.
-    ///
-    /// # Errors
-    /// `UnknownError` when there is no memory for them.
-    fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>>;
-
-    /// The same for constants that are computed when they are first looked at, which may be after the compilation that this serves.
-    fn later(&self) -> Option<Arc<dyn Evaluate + Send + Sync>> {
-        None
-    }
-
-    /// Asked before everything that may take long.
-    ///
-    /// # Errors
-    /// When nobody wants the graph any more.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// A result that is larger than this, and much larger than what it is made from, is not kept: a few nodes could ask for any
-/// amount of memory, and repeating values is cheap.
-const LARGE: usize = 1 << 20;
-const GROWTH: usize = 16;
-/// Weights are kept all the same, as long as all such results together are no larger than this: kernels are made for
-/// constants, and a run would need the memory too.
-const WEIGHTS: usize = 1 << 30;
-/// All results together are no larger than this and [`GROWTH`] times the constants: each of a chain of nodes could double what
-/// the one before it has made.
-const MOST: usize = 64 << 20;
-/// Computing them takes no more operations than this and [`FOR_EACH_BYTE`] for each byte of the constants: a chain of products
-/// needs no growing results. Some seconds with reference kernels.
-const OPERATIONS: usize = 1 << 31;
-const FOR_EACH_BYTE: usize = 64;
-
-/// What may still be folded. What is above it stays a node, which runs compute.
-#[derive(Debug)]
-pub struct Budget {
-    bytes: usize,
-    weights: usize,
-    operations: usize,
-}
-
-impl Budget {
-    /// For a graph with its constants.
-    pub fn beside(graph: &Graph) -> Budget {
-        let lengths = graph.operands.iter().map(|operand| match &operand.source {
-            Source::Constant(bytes) => bytes.len(),
-            _ => 0,
-        });
-        let known = lengths.fold(0, usize::saturating_add);
-        Budget {
-            bytes: known.saturating_mul(GROWTH).saturating_add(MOST),
-            weights: WEIGHTS,
-            operations: known.saturating_mul(FOR_EACH_BYTE).saturating_add(OPERATIONS),
-        }
-    }
-
-    /// For a graph that takes so many bytes at most.
-    pub fn within(self, most: usize) -> Budget {
-        Budget { bytes: self.bytes.min(most), weights: self.weights.min(most), ..self }
-    }
-
-    /// Takes so many operations from the budget, if it has them.
-    pub fn take_operations(&mut self, operations: usize) -> bool {
-        let left = self.operations.checked_sub(operations);
-        self.operations = left.unwrap_or(self.operations);
-        left.is_some()
-    }
-
-    /// Takes a result of so many bytes from the budget, if it has them.
-    fn take_bytes(&mut self, made: usize, made_from: usize, is_weight: bool) -> bool {
-        let is_small = made <= LARGE.max(made_from.saturating_mul(GROWTH));
-        let left_for = match is_small && made <= self.bytes {
-            true => &mut self.bytes,
-            false if is_weight => &mut self.weights,
-            false => return false,
-        };
-        let left = left_for.checked_sub(made);
-        *left_for = left.unwrap_or(*left_for);
-        left.is_some()
-    }
-}
 
 /// Results of so many bytes, or made from so many, are worth being shared by the graphs of a model: tables of dequantized words, filters.
 const SHARED: usize = 1 << 10;
 /// So many computations may wait for each other at most: they are done one within the other.
 const DEPTH: usize = 16;
 
-/// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. With `integers`, weights that only
-/// products of integers use are not dequantized.
+/// Turns the outputs of constant nodes into constants. The nodes stay, needed by nobody. Weights that only products of
+/// integers use are not dequantized.
 ///
 /// What is decided comes first, for it needs no elements; then results that another graph of the model has computed are taken from
 /// there. What is left is computed, of a model with several graphs when somebody looks at it: mostly nobody does, since kernels have
 /// it packed for another graph.
-pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, budget: &mut Budget) -> Result<()> {
-    let weights = weights(graph, progress)?;
-    let held = quantized::integers(graph, integers, progress)?.is_inside;
+pub fn fold(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    let weights = weights(graph, compilation)?;
+    let held = Integers::find(graph, compilation)?.is_inside;
     let mut keys = Keys::of(graph);
     let mut folded = Vec::new();
     let mut is_folded = vec![false; graph.nodes.len()];
-    for (position, held) in progress.each(0..graph.nodes.len()).zip(held) {
+    for (position, held) in compilation.each(0..graph.nodes.len()).zip(held) {
         let position = position?;
         let node = &graph.nodes[position];
         let is_done = node.outputs.iter().all(|&id| graph.is_constant(id));
         if held || is_done || !keys.are_known(&node.op) {
             continue;
         }
-        let is_view = super::plan::renames(&node.op) || taken_rows(graph, &node.op).is_some();
-        if !is_view && !fits(graph, position, &weights, budget) {
+        let is_view = renames(&node.op) || taken_rows(graph, &node.op).is_some();
+        if !is_view && !fits(graph, position, &weights, &compilation.budget) {
             continue;
         }
         keys.add(graph, position);
@@ -163,14 +66,14 @@ pub fn fold(graph: &mut Graph, progress: &Progress<'_>, integers: bool, budget: 
             None => op.visit(&mut |_, id| needed[id.0 as usize] = true),
         }
     }
-    for position in progress.each(folded) {
+    for position in compilation.each(folded) {
         let node = &graph.nodes[position?];
         let (outputs, is_needed) = (node.outputs.clone(), node.outputs.iter().any(|id| needed[id.0 as usize]));
         if !is_needed || outputs.iter().all(|&id| graph.is_constant(id)) {
             continue;
         }
         let known: Option<Vec<u128>> = outputs.iter().map(|id| keys.computed[id.0 as usize]).collect();
-        for (id, bytes) in outputs.into_iter().zip(compute(graph, node, known, progress)?) {
+        for (id, bytes) in outputs.into_iter().zip(compute(graph, node, known, compilation)?) {
             graph.operands[id.0 as usize].source = Source::Constant(bytes);
         }
     }
@@ -242,10 +145,10 @@ fn keys_of(op: &Op, operands: &[(&Descriptor, u128)]) -> impl Iterator<Item = u1
 /// What an operator makes of constants, for a pass that has decided on it. Graphs of a model share it, and compute it when it is looked at.
 ///
 /// # Errors
-/// As [`Evaluate::evaluate`].
+/// As [`Capabilities::evaluate`].
 pub fn made_of(
     shared: &Shared,
-    evaluator: &dyn Evaluate,
+    capabilities: &dyn Capabilities,
     op: Op,
     operands: &[(&Descriptor, &ConstantBytes)],
     outputs: &[&Descriptor],
@@ -259,28 +162,28 @@ pub fn made_of(
     {
         return Ok(there);
     }
-    evaluated(shared, evaluator, op, operands, outputs, known)
+    evaluated(shared, capabilities, op, operands, outputs, known)
 }
 
 /// The same of constants that nobody has, with the keys of the outputs where graphs are to share them.
 fn evaluated(
     shared: &Shared,
-    evaluator: &dyn Evaluate,
+    capabilities: &dyn Capabilities,
     op: Op,
     operands: &[(&Descriptor, &ConstantBytes)],
     outputs: &[&Descriptor],
     keys: Option<Vec<u128>>,
 ) -> Result<Vec<ConstantBytes>> {
     let lengths = operands.iter().map(|(_, bytes)| bytes.len()).chain(outputs.iter().map(|output| output.byte_length()));
-    let now = |evaluator: &dyn Evaluate, operands: &[(&Descriptor, &ConstantBytes)]| {
+    let now = |capabilities: &dyn Capabilities, operands: &[(&Descriptor, &ConstantBytes)]| {
         let operands: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.as_slice())).collect();
-        evaluator.evaluate(&op, &operands, outputs)
+        capabilities.evaluate(&op, &operands, outputs)
     };
-    let Some(keys) = keys.filter(|_| lengths.max() >= Some(SHARED)) else { return now(evaluator, operands) };
+    let Some(keys) = keys.filter(|_| lengths.max() >= Some(SHARED)) else { return now(capabilities, operands) };
     let depth = operands.iter().map(|(_, bytes)| bytes.depth()).max().unwrap_or(0);
-    let made = match evaluator.later().filter(|_| depth < DEPTH) {
-        None => now(evaluator, operands)?,
-        Some(evaluator) => {
+    let made = match capabilities.later().filter(|_| depth < DEPTH) {
+        None => now(capabilities, operands)?,
+        Some(later) => {
             let named = keys.iter().zip(outputs).map(|(&key, output)| (key, output.byte_length(), shared.facts(key)));
             let outputs: Vec<Descriptor> = outputs.iter().map(|&output| output.clone()).collect();
             let own = |(descriptor, bytes): &(&Descriptor, &ConstantBytes)| ((*descriptor).clone(), (*bytes).clone());
@@ -288,7 +191,7 @@ fn evaluated(
             let op = op.clone();
             ConstantBytes::later(named.collect::<Vec<_>>(), depth, move || {
                 let operands: Vec<_> = operands.iter().map(|(descriptor, bytes)| (descriptor, bytes.as_slice())).collect();
-                evaluator.evaluate(&op, &operands, &outputs.iter().collect::<Vec<_>>())
+                later.evaluate(&op, &operands, &outputs.iter().collect::<Vec<_>>())
             })
         }
     };
@@ -297,7 +200,7 @@ fn evaluated(
 }
 
 /// Takes the results of a node from the budget, if it has that much.
-fn fits(graph: &Graph, position: usize, weights: &[bool], budget: &mut Budget) -> bool {
+fn fits(graph: &Graph, position: usize, weights: &[bool], budget: &Budget) -> bool {
     let node = &graph.nodes[position];
     let mut op = node.op.clone();
     let operands = number_operands(&mut op);
@@ -312,7 +215,7 @@ fn fits(graph: &Graph, position: usize, weights: &[bool], budget: &mut Budget) -
 }
 
 /// The results of a node whose operands are constants, with their keys.
-fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, progress: &Progress<'_>) -> Result<Vec<ConstantBytes>> {
+fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, compilation: &Compilation<'_>) -> Result<Vec<ConstantBytes>> {
     let mut op = node.op.clone();
     let constant = |id: &OperandId| match &graph.operands[id.0 as usize].source {
         Source::Constant(bytes) => bytes,
@@ -325,7 +228,7 @@ fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, progress: &Progr
             return Err(outside.error(&node.label, &sizes(descriptor), check.from_end));
         }
     }
-    if super::plan::renames(&node.op) {
+    if renames(&node.op) {
         return Ok(vec![constant(&operands[0]).clone()]);
     }
     if let Some(range) = taken_rows(graph, &node.op) {
@@ -334,7 +237,7 @@ fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, progress: &Progr
     }
     let inputs: Vec<_> = operands.iter().map(|id| (graph.descriptor(*id), constant(id))).collect();
     let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
-    let made = evaluated(&graph.shared, progress.evaluator, op, &inputs, &outputs, keys);
+    let made = evaluated(&graph.shared, compilation.capabilities, op, &inputs, &outputs, keys);
     made.map_err(|error| error.of(node.op.row().name, &node.label))
 }
 
@@ -370,9 +273,9 @@ fn sizes(descriptor: &Descriptor) -> Vec<usize> {
 }
 
 /// By operand: whether it is what a convolution, a product or a recurrent network multiplies with, or goes into that.
-fn weights(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
+fn weights(graph: &Graph, compilation: &Compilation<'_>) -> Result<Vec<bool>> {
     let mut weights = vec![false; graph.operands.len()];
-    for node in progress.each(graph.nodes.iter().rev()) {
+    for node in compilation.each(graph.nodes.iter().rev()) {
         let node = node?;
         let goes_on = node.outputs.iter().any(|id| weights[id.0 as usize]);
         let mut mark = |id: OperandId| weights[id.0 as usize] = true;
@@ -405,31 +308,32 @@ pub fn number_operands(op: &mut Op) -> Vec<OperandId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiler::budget::{FOR_EACH_BYTE, GROWTH, MOST, OPERATIONS};
     use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice};
     use crate::graph::{DataType, GraphBuilder, Limits, Number};
     use std::cell::Cell;
+    use std::sync::Arc;
 
     /// Everything is zeros.
     struct Zeros;
 
-    impl Evaluate for Zeros {
+    impl Capabilities for Zeros {
         fn evaluate(&self, _: &Op, _: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
             Ok(outputs.iter().map(|output| ConstantBytes::new(vec![0; output.byte_length()])).collect())
         }
     }
 
     fn fold_all(graph: &mut Graph) {
-        let mut budget = Budget::beside(graph);
-        fold(graph, &Progress::new(&Zeros), false, &mut budget).unwrap();
+        fold(graph, &Compilation::new(&Zeros).with(Budget::beside(graph, usize::MAX))).unwrap();
     }
 
     /// Zeros, and how many nodes were computed.
     #[derive(Default)]
     struct Counts(Cell<usize>);
 
-    impl Evaluate for Counts {
+    impl Capabilities for Counts {
         fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
             self.0.set(self.0.get() + 1);
             Zeros.evaluate(op, operands, outputs)
@@ -455,9 +359,9 @@ mod tests {
             let output = builder.push_op(Binary { kind: BinaryKind::Add, a: made, b: x }, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
             graph.shared = shared.clone();
-            let mut budget = Budget::beside(&graph);
             let before = counts.0.get();
-            fold(&mut graph, &Progress::new(&counts), false, &mut budget).unwrap();
+            let compilation = Compilation::new(&counts).with(Budget::beside(&graph, usize::MAX));
+            fold(&mut graph, &compilation).unwrap();
             match &graph.operands[made.0 as usize].source {
                 Source::Constant(bytes) => (bytes.clone(), counts.0.get() - before),
                 other => panic!("{other:?}"),

@@ -1,7 +1,8 @@
 //! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
-use super::progress::Progress;
+use super::capabilities::Fusing;
+use super::compilation::Compilation;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
@@ -35,25 +36,14 @@ impl Fusion {
     }
 }
 
-/// What a backend can do in one step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fusing {
-    /// Convolutions and products with what is done to their output, of the same data type.
-    Products,
-    /// The same where a few vector instructions do it to float32 ([`Evaluate::is_quick`](super::Evaluate::is_quick)); and element-wise
-    /// operators with others like that.
-    Quick,
-    /// Element-wise operators too, and conversions in the middle of a chain.
-    Chains,
-}
-
 /// Finds the chains. A node joins when it is the only consumer of the chain's value so far, leaves its shape alone, and
 /// everything else that it reads is there before the chain begins.
 /// A product of integers is quantized again in the end, if that follows.
-pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progress<'_>) -> Result<Fusion> {
+pub fn fuse(graph: &Graph, integers: &Integers, compilation: &Compilation<'_>) -> Result<Fusion> {
+    let fusing = compilation.preferences.fusing;
     let mut fusion = Fusion { then: vec![Vec::new(); graph.nodes.len()], is_fused: vec![false; graph.nodes.len()] };
     let consumers = consumers(graph);
-    'heads: for node in progress.each(graph.nodes.iter().enumerate()) {
+    'heads: for node in compilation.each(graph.nodes.iter().enumerate()) {
         let (head, node) = node?;
         let leads = match (&node.op, fusing) {
             (Op::Conv2d(_) | Op::Matmul(_) | Op::Gemm(_) | Op::BlockQuantizedMatmul(_), _) => true,
@@ -62,7 +52,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
             (op, Fusing::Chains) => is_elementwise(op) && !fusion.is_fused[head],
             (op, Fusing::Quick) => {
                 let rounds = rounding_by(graph, &consumers, head).is_some();
-                !fusion.is_fused[head] && (rounds || leads_quick(graph, op, node.outputs[0], progress))
+                !fusion.is_fused[head] && (rounds || leads_quick(graph, op, node.outputs[0], compilation))
             }
             (_, Fusing::Products) => false,
         };
@@ -71,7 +61,7 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
         }
         let mut value = node.outputs[0];
         let mut join = |next: usize| {
-            progress.count();
+            compilation.count();
             fusion.then[head].push(next);
             fusion.is_fused[next] = true;
             graph.nodes[next].outputs[0]
@@ -108,9 +98,10 @@ pub fn fuse(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progr
             let fits = match fusing {
                 Fusing::Products => before == after && matches!(follower.op, Op::Activation(_) | Op::Clamp(_) | Op::Binary(_)),
                 Fusing::Quick if integers.of[head].is_some() || is_of_bytes => {
-                    quantizes(graph, &follower.op) || before == after && follows_quick(graph, &follower.op, value, None, progress)
+                    quantizes(graph, &follower.op)
+                        || before == after && follows_quick(graph, &follower.op, value, None, compilation)
                 }
-                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op), progress),
+                Fusing::Quick => before == after && follows_quick(graph, &follower.op, value, Some(&node.op), compilation),
                 Fusing::Chains => before.shape == after.shape && is_elementwise(&follower.op),
             };
             if !fits || !joins(graph, &follower.op, value, head) {
@@ -174,16 +165,16 @@ fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
 }
 
 /// Whether the backend does an operator in a few vector instructions.
-fn is_quick(graph: &Graph, op: &Op, progress: &Progress<'_>) -> bool {
-    progress.evaluator.is_quick(op, &|id| number(graph, id))
+fn is_quick(graph: &Graph, op: &Op, compilation: &Compilation<'_>) -> bool {
+    compilation.capabilities.is_quick(op, &|id| number(graph, id))
 }
 
 /// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there are fast kernels: of all
-/// channels, or of groups of several.
-fn leads_quick(graph: &Graph, op: &Op, output: OperandId, progress: &Progress<'_>) -> bool {
+/// channels, or of groups of so many as the backend asks for.
+fn leads_quick(graph: &Graph, op: &Op, output: OperandId, compilation: &Compilation<'_>) -> bool {
     if let Op::ConvTranspose2d(op) = op {
         let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
-        return graph.is_constant(op.filter) && (op.groups == 1 || outputs >= 8);
+        return graph.is_constant(op.filter) && (op.groups == 1 || outputs >= compilation.preferences.transposed_outputs);
     }
     let is_whole = |id: &OperandId| graph.descriptor(*id) == graph.descriptor(output);
     let begins = match op {
@@ -195,11 +186,11 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId, progress: &Progress<'_
         Op::Prelu(prelu) => is_whole(&prelu.input) && broadcasts_simply(graph, op, prelu.input),
         _ => true,
     };
-    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op, progress))
+    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op, compilation))
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
-fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>, progress: &Progress<'_>) -> bool {
+fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>, compilation: &Compilation<'_>) -> bool {
     // Convolutions without a fast kernel do nothing on their way.
     if let Some(Op::Conv2d(conv)) = first
         && !graph.is_constant(conv.filter)
@@ -207,7 +198,7 @@ fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>, p
         return is_simple(op);
     }
     let is_float = graph.descriptor(value).data_type == DataType::Float32;
-    (is_simple(op) || is_float && is_quick(graph, op, progress)) && broadcasts_simply(graph, op, value)
+    (is_simple(op) || is_float && is_quick(graph, op, compilation)) && broadcasts_simply(graph, op, value)
 }
 
 /// Whether an operator makes 8-bit integers of float32, with one scale for all.
@@ -230,12 +221,8 @@ fn is_simple(op: &Op) -> bool {
 
 /// A constant of one float32 number.
 fn number(graph: &Graph, id: OperandId) -> Option<f32> {
-    match &graph.operands[id.0 as usize].source {
-        Source::Constant(bytes) if graph.descriptor(id).data_type == DataType::Float32 => {
-            bytes.as_slice().try_into().ok().map(f32::from_le_bytes)
-        }
-        _ => None,
-    }
+    let bytes = graph.bytes(id).filter(|_| graph.descriptor(id).data_type == DataType::Float32)?;
+    bytes.as_slice().try_into().ok().map(f32::from_le_bytes)
 }
 
 /// Whether the other operand has the value's shape, or is one number or one line.
@@ -308,8 +295,8 @@ fn consumers(graph: &Graph) -> Vec<Consumers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
+    use crate::compiler::testing::everything_of;
     use crate::graph::ops::conv::ConvTranspose2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Swish};
     use crate::graph::ops::layout::{ConvTranspose2dFilterOperandLayout, InputOperandLayout};
@@ -327,8 +314,9 @@ mod tests {
         let outputs = outputs.into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let graph = builder.build(outputs).unwrap();
         let cpu = Cpu::new(1);
-        let progress = Progress::new(cpu.evaluator());
-        fuse(&graph, Fusing::Quick, &Integers::none(&graph), &progress).unwrap().then.iter().map(Vec::len).sum()
+        let of_everything = everything_of(&cpu);
+        let compilation = Compilation::new(&of_everything);
+        fuse(&graph, &Integers::none(&graph), &compilation).unwrap().then.iter().map(Vec::len).sum()
     }
 
     fn relu(builder: &mut GraphBuilder, input: OperandId) -> OperandId {
@@ -373,7 +361,7 @@ mod tests {
             let made = builder.push_op(op, "").unwrap()[0];
             let output = relu(&mut builder, made);
             let graph = builder.build(vec![("y".to_owned(), output)]).unwrap();
-            fuse(&graph, Fusing::Quick, &Integers::none(&graph), &Progress::unasked()).unwrap().then[0].len()
+            fuse(&graph, &Integers::none(&graph), &Compilation::unasked()).unwrap().then[0].len()
         };
         assert_eq!([count(1, 3), count(2, 8), count(8, 1)], [1, 1, 0]);
     }

@@ -7,19 +7,20 @@
 //!
 //! Graphs of ONNX models are not rounded there ([`Graph::rounds_late`]), but only where a value is needed as float16.
 
-use super::fold::{Evaluate, made_of};
-use super::progress::Progress;
+use super::capabilities::Capabilities;
+use super::compilation::Compilation;
+use super::fold::made_of;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, GateKind, UnaryKind};
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::resample::InterpolationMode;
-use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
+use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, OperandId};
 use DataType::{Float16, Float32};
 
 /// # Errors
 /// Those of converting constants: memory; and when nobody wants the graph any more.
-pub fn promote(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn promote(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     let is_computed = |node: &Node| {
         let is_half = graph.descriptor(node.outputs[0]).data_type == Float16;
         is_half && matches!(role(&node.op), Role::Computes | Role::IsExact)
@@ -29,15 +30,14 @@ pub fn promote(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
     }
     let nodes = std::mem::take(&mut graph.nodes);
     let forms = (0..graph.operands.len() as u32).map(|id| Forms { own: Some(OperandId(id)), wide: None }).collect();
-    let mut rewrite = Rewrite { graph, evaluator: progress.evaluator, forms };
-    for node in progress.each(nodes) {
+    let mut rewrite = Rewrite { graph, capabilities: compilation.capabilities, forms };
+    for node in compilation.each(nodes) {
         rewrite.node(node?)?;
     }
     for i in 0..rewrite.graph.outputs.len() {
         let id = rewrite.graph.outputs[i].1;
         rewrite.graph.outputs[i].1 = rewrite.own(id);
     }
-    graph.renumber();
     Ok(())
 }
 
@@ -50,8 +50,8 @@ enum Role {
     IsExact,
     /// It moves or compares values, in whatever form they are there.
     Follows,
-    /// It stays as it is, since it has no kernel for float32 that is faster. Where values are rounded late ([`Graph::rounds_late`]) it is
-    /// computed in float32 all the same, or it would lose what its operand has beyond float16.
+    /// It stays as it is where values are rounded at once. Where they are rounded late ([`Graph::rounds_late`]) it is computed in float32, or
+    /// it would lose what its operand has beyond float16.
     StaysIfRounded,
     /// It stays as it is.
     Stays,
@@ -256,7 +256,7 @@ struct Forms {
 
 struct Rewrite<'a> {
     graph: &'a mut Graph,
-    evaluator: &'a dyn Evaluate,
+    capabilities: &'a dyn Capabilities,
     /// By operand of the graph as it was.
     forms: Vec<Forms>,
 }
@@ -290,34 +290,28 @@ impl Rewrite<'_> {
             return Ok(wide);
         }
         let own = self.own(id);
-        let operand = &self.graph.operands[own.0 as usize];
-        let wide = match &operand.source {
-            Source::Constant(bytes) => {
-                let descriptor = Descriptor::new(Float32, operand.descriptor.shape.iter().copied());
+        let wide = match self.graph.bytes(own) {
+            Some(bytes) => {
+                let descriptor = self.with_type(own, Float32);
                 let cast = Cast { input: OperandId(0), data_type: Float32 }.into();
-                let of = [(&operand.descriptor, bytes)];
-                let mut made = made_of(&self.graph.shared, self.evaluator, cast, &of, &[&descriptor])?;
-                let source = Source::Constant(made.remove(0));
-                self.push(Operand { descriptor, source })
+                let of = [(self.graph.descriptor(own), bytes)];
+                let mut made = made_of(&self.graph.shared, self.capabilities, cast, &of, &[&descriptor])?;
+                self.graph.constant(descriptor, made.remove(0))
             }
-            _ => self.cast(own, Float32),
+            None => self.cast(own, Float32),
         };
         self.forms(id).wide = Some(wide);
         Ok(wide)
     }
 
-    fn push(&mut self, operand: Operand) -> OperandId {
-        self.graph.operands.push(operand);
-        OperandId(self.graph.operands.len() as u32 - 1)
+    /// The descriptor of an operand with another data type.
+    fn with_type(&self, id: OperandId, data_type: DataType) -> Descriptor {
+        Descriptor { data_type, ..self.graph.descriptor(id).clone() }
     }
 
     /// Appends a node that converts a value.
     fn cast(&mut self, input: OperandId, data_type: DataType) -> OperandId {
-        let source = Source::Node { node: self.graph.nodes.len() as u32, output: 0 };
-        let descriptor = Descriptor::new(data_type, self.graph.descriptor(input).shape.iter().copied());
-        let output = self.push(Operand { descriptor, source });
-        self.graph.nodes.push(Node { op: Cast { input, data_type }.into(), label: String::new(), outputs: vec![output] });
-        output
+        self.graph.insert(Cast { input, data_type }, self.with_type(input, data_type))
     }
 
     fn node(&mut self, mut node: Node) -> Result<()> {
@@ -339,7 +333,7 @@ impl Rewrite<'_> {
         };
         if !is_wide {
             node.op.visit_mut(&mut |id| *id = self.own(*id));
-            self.graph.nodes.push(node);
+            self.graph.push(node);
             return Ok(());
         }
         if let Op::Cast(op) = &node.op
@@ -364,12 +358,10 @@ impl Rewrite<'_> {
         let halves: Vec<(usize, OperandId)> =
             node.outputs.iter().copied().enumerate().filter(|&(_, id)| self.is_half(id)).collect();
         for &(position, id) in &halves {
-            let descriptor = Descriptor::new(Float32, self.graph.descriptor(id).shape.iter().copied());
-            let source = Source::Node { node: self.graph.nodes.len() as u32, output: position as u32 };
-            node.outputs[position] = self.push(Operand { descriptor, source });
+            node.outputs[position] = self.graph.operand(self.with_type(id, Float32));
         }
         let outputs = node.outputs.clone();
-        self.graph.nodes.push(node);
+        self.graph.push(node);
         for (position, id) in halves {
             let mut wide = outputs[position];
             if role == Role::Computes && !self.graph.rounds_late {

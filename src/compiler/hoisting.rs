@@ -1,16 +1,16 @@
 //! Lets what a value is scaled and shifted with be computed as soon as it can be, so that this can join the operator that makes
 //! the value: the scale of a quantized product is often known before the product, but written down after it.
 
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::{Graph, Node, Op, OperandId, Source};
 
-pub fn hoist(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
-    let wanted = wanted(graph, progress)?;
+pub fn hoist(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    let wanted = wanted(graph, compilation)?;
     // By operand: wanted nodes that wait for it. By node: how many operands it waits for.
     let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); graph.operands.len()];
     let mut missing = vec![0usize; graph.nodes.len()];
-    for node in progress.each(graph.nodes.iter().enumerate()) {
+    for node in compilation.each(graph.nodes.iter().enumerate()) {
         let (position, node) = node?;
         if !node.outputs.iter().all(|id| wanted[id.0 as usize]) {
             continue;
@@ -23,14 +23,11 @@ pub fn hoist(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
         });
     }
     let mut nodes: Vec<Option<Node>> = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
-    for first in progress.each(0..nodes.len()) {
+    for first in compilation.each(0..nodes.len()) {
         let mut ready = vec![first?];
         while let Some(position) = ready.pop() {
             let Some(node) = nodes[position].take() else { continue };
             for id in &node.outputs {
-                if let Source::Node { node, .. } = &mut graph.operands[id.0 as usize].source {
-                    *node = graph.nodes.len() as u32;
-                }
                 for &next in &waiting[id.0 as usize] {
                     missing[next] -= 1;
                     if missing[next] == 0 {
@@ -38,17 +35,17 @@ pub fn hoist(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
                     }
                 }
             }
-            graph.nodes.push(node);
+            graph.push(node);
         }
     }
     Ok(())
 }
 
 /// By operand: whether it is a number or a line of them that a larger value is scaled or shifted with, or goes into one.
-fn wanted(graph: &Graph, progress: &Progress<'_>) -> Result<Vec<bool>> {
+fn wanted(graph: &Graph, compilation: &Compilation<'_>) -> Result<Vec<bool>> {
     let mut wanted = vec![false; graph.operands.len()];
     let is_line = |id: OperandId| graph.descriptor(id).shape.iter().filter(|&&size| size != 1).count() <= 1;
-    for node in progress.each(graph.nodes.iter().rev()) {
+    for node in compilation.each(graph.nodes.iter().rev()) {
         let node = node?;
         let goes_on = node.outputs.iter().all(|id| wanted[id.0 as usize]);
         match &node.op {

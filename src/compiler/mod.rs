@@ -1,144 +1,148 @@
 //! A validated graph → a [`Plan`] that a backend compiles.
 //!
-//! The passes, in order; each is a file, takes a valid graph and leaves a valid graph:
+//! [`compile`] runs the [`PASSES`] over the graph, and plans what they leave. A pass takes a valid graph and leaves a valid graph, has a
+//! file named after it, and asks at each node whether anybody still wants the graph ([`Compilation::each`]). All passes look around in a
+//! graph and change it by the same methods ([`edit`]).
 //!
-//! 1. [`simplify`]: an operator whose effect its consumers have anyway (an `expand` before operators that broadcast, or of indices).
-//!    [`block_quantized`]: a product with constants that are dequantized, or are float16, reads their bits.
-//! 2. [`fold`]: a node all of whose operands are constants becomes constants; but for weights that a backend wants as integers
-//!    ([`quantized`]).
-//! 3. [`conv1d`]: what is done to signals between convolutions is done to images of one row.
-//! 4. [`affine`]: what scales and shifts the channels of a convolution becomes part of its filter.
-//! 5. [`recognise`]: what stands for a gelu, or a layer or RMS normalization, becomes one.
-//! 6. [`prune`]: what no output needs any more goes.
-//! 7. [`half_promotion`]: float16 is computed in float32, where the backend's kernels are made for that.
-//! 8. [`channels_last`]: images have their channels last, where the backend's convolutions are faster so.
-//! 9. [`hoisting`]: what values are scaled and shifted with is computed as soon as it can be.
-//! 10. [`common`]: what is computed twice alike is computed once.
-//! 11. [`fuse`]: element-wise operators join the operator that makes their data.
-//! 12. [`plan`]: values get places: graph inputs and outputs, constants, offsets in one arena by lifetime. Nodes that only
-//!     rename memory (`reshape`, `identity`) vanish here, and some become part of the step that reads what they make ([`prologue`]):
-//!     attention ([`attention`]), expansions before depthwise convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
-//!
-//! The loops of all passes over nodes ask whether anybody still wants the graph ([`progress`]).
-//!
-//! Everything here is about graphs in general; what only one backend can know is in that backend.
+//! What is known here is true of graphs in general. What a backend has kernels for, and from which size on, is its answer to one trait
+//! ([`Capabilities`]).
 
 mod affine;
 mod arena;
 mod attention;
 mod block_quantized;
+mod budget;
+mod capabilities;
 mod channel_scaling;
 mod channels_last;
 mod common;
+mod compilation;
 mod conv1d;
 mod demand;
 mod depthwise;
+mod edit;
 mod fold;
 mod fuse;
 mod half_promotion;
 mod hoisting;
+mod operators;
 mod orders;
 mod pattern;
+mod places;
 mod plan;
-mod progress;
 mod prologue;
 mod prune;
 mod quantized;
 mod recognise;
 mod simplify;
+mod steps;
+#[cfg(test)]
+pub mod testing;
 mod work;
 
 pub use arena::ALIGNMENT;
-pub use fold::Evaluate;
-pub use fuse::Fusing;
+pub use capabilities::{Capabilities, Fusing, Preferences};
+pub use operators::{RUNNING, behind_inputs};
 pub use pattern::{Known, Pattern};
-pub use plan::{Check, Place, Plan, RUNNING, Read, Step, Value, ValueId, behind_inputs};
+pub use plan::{Check, Place, Plan, Read, Step, Value, ValueId};
 pub use work::{element_count, multiplications};
 
 use crate::error::Result;
 use crate::graph::Graph;
+use budget::Budget;
+use compilation::Compilation;
 use demand::{Demand, bound};
-use fold::Budget;
-use progress::Progress;
 
-/// What the kernels of a backend are made for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Preferences {
-    /// Images should have their channels last.
-    pub channels_last: bool,
-    /// float16 should be computed in float32, and rounded.
-    pub widens: bool,
-    /// Products of quantized values should be products of integers.
-    pub integers: bool,
+/// Whether a backend wants a pass.
+type When = fn(&Preferences) -> bool;
+type Pass = fn(&mut Graph, &Compilation<'_>) -> Result<()>;
+
+const ALWAYS: When = |_| true;
+const INTEGERS: When = |preferences| preferences.integers.is_some();
+const WIDENS: When = |preferences| preferences.widens;
+const CHANNELS_LAST: When = |preferences| preferences.channels_last;
+
+/// All passes, in order.
+const PASSES: &[(When, Pass)] = &[
+    // Operators whose effect their consumers have anyway go: an `expand` before operators that broadcast, or of indices.
+    (ALWAYS, simplify::expands),
+    (ALWAYS, simplify::slices),
+    // A product with constants that are dequantized, or are float16, reads their bits.
+    (ALWAYS, block_quantized::block_quantized),
+    // Operands of products are dequantized right before these, and sums of parts of a product become the product.
+    (INTEGERS, quantized::movement),
+    (INTEGERS, quantized::sums),
+    (INTEGERS, prune::prune),
+    // Nodes all of whose operands are constants become constants, but for weights that the backend wants as integers.
+    (ALWAYS, fold::fold),
+    (ALWAYS, prune::prune),
+    // Other pairs of quantizeLinear and dequantizeLinear become arithmetic.
+    (INTEGERS, quantized::rounding),
+    // What is done to signals between convolutions is done to images of one row.
+    (ALWAYS, conv1d::signals),
+    (ALWAYS, prune::prune),
+    // What scales and shifts the channels of a convolution becomes part of its filter.
+    (ALWAYS, affine::affine),
+    // What stands for a gelu, or a layer or RMS normalization, becomes one.
+    (ALWAYS, recognise::recognise),
+    (ALWAYS, prune::prune),
+    // float16 is computed in float32.
+    (WIDENS, half_promotion::promote),
+    (WIDENS, prune::prune),
+    // Images have their channels last. Constants are reordered for that.
+    (CHANNELS_LAST, channels_last::channels_last),
+    (CHANNELS_LAST, fold::fold),
+    (CHANNELS_LAST, prune::prune),
+    // What values are scaled and shifted with is computed as soon as it can be.
+    (INTEGERS, hoisting::hoist),
+    // What is computed twice alike is computed once.
+    (ALWAYS, common::common),
+    (ALWAYS, prune::prune),
+];
+
+/// The steps of what the passes leave, then their places.
+///
+/// 1. [`steps`]: element-wise operators join the operator that makes their data ([`fuse`]). Transpositions become orders of reading and
+///    writing ([`orders`]). The step of a node takes in what makes its operand: attention ([`attention`]), expansions before depthwise
+///    convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
+/// 2. [`places`]: values are graph inputs and outputs, constants, or offsets in one arena.
+fn plan(graph: &Graph, compilation: &Compilation<'_>) -> Result<Plan> {
+    let steps = steps::steps(graph, compilation)?;
+    places::place(graph, steps, compilation)
 }
 
-/// Runs all passes.
+/// Compiles a graph for a backend.
 ///
 /// # Errors
 /// Those of evaluating constant nodes: memory, and the end of the context, for which each pass asks at its nodes.
-pub fn compile(graph: Graph, evaluator: &dyn Evaluate, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
-    compile_within(usize::MAX, graph, evaluator, fusing, preferences)
+pub fn compile(graph: Graph, capabilities: &dyn Capabilities) -> Result<Plan> {
+    compile_within(usize::MAX, graph, capabilities)
 }
-
-/// About what the passes and a backend allocate for a node, in small pieces.
-const NODE: usize = 4 << 10;
 
 /// The same for a graph that takes so many bytes at most.
 ///
 /// # Errors
 /// Those of [`compile`], and `OperationError` for a graph that takes more.
-pub fn compile_within(
-    most: usize,
-    graph: Graph,
-    evaluator: &dyn Evaluate,
-    fusing: Fusing,
-    preferences: Preferences,
-) -> Result<Plan> {
-    passes(most, graph, &Progress::new(evaluator), fusing, preferences)
+pub fn compile_within(most: usize, graph: Graph, capabilities: &dyn Capabilities) -> Result<Plan> {
+    let compilation = Compilation::new(capabilities).with(Budget::beside(&graph, most));
+    passes(most, graph, &compilation)
 }
 
-fn passes(most: usize, mut graph: Graph, progress: &Progress<'_>, fusing: Fusing, preferences: Preferences) -> Result<Plan> {
+/// About what the passes and a backend allocate for a node, in small pieces.
+const NODE: usize = 4 << 10;
+
+/// Runs the passes and plans, within so many bytes.
+fn passes(most: usize, mut graph: Graph, compilation: &Compilation<'_>) -> Result<Plan> {
     // What is known already, before constants are folded.
     Demand { bound: bound(&graph), ..Demand::default() }.check(most)?;
     crate::memory::require(graph.nodes.len().saturating_mul(NODE))?;
-    let integers = preferences.integers;
-    progress.check()?;
-    let mut budget = Budget::beside(&graph).within(most);
-    simplify::simplify(&mut graph, progress)?;
-    simplify::slices(&mut graph, progress)?;
-    block_quantized::block_quantized(&mut graph, integers, preferences.widens, progress)?;
-    if integers {
-        quantized::movement(&mut graph, progress)?;
-        quantized::sums(&mut graph, progress)?;
-        prune::prune(&mut graph, progress)?;
+    compilation.check()?;
+    for (when, pass) in PASSES {
+        if when(&compilation.preferences) {
+            pass(&mut graph, compilation)?;
+        }
     }
-    fold::fold(&mut graph, progress, integers, &mut budget)?;
-    prune::prune(&mut graph, progress)?;
-    let products = quantized::integers(&graph, integers, progress)?;
-    if integers {
-        quantized::rounding(&mut graph, &products, progress)?;
-    }
-    conv1d::signals(&mut graph, progress)?;
-    prune::prune(&mut graph, progress)?;
-    affine::affine(&mut graph, &mut budget, progress)?;
-    recognise::recognise(&mut graph, progress)?;
-    prune::prune(&mut graph, progress)?;
-    if preferences.widens {
-        half_promotion::promote(&mut graph, progress)?;
-        prune::prune(&mut graph, progress)?;
-    }
-    if preferences.channels_last {
-        channels_last::channels_last(&mut graph, progress)?;
-        // Constants have been reordered.
-        fold::fold(&mut graph, progress, integers, &mut budget)?;
-        prune::prune(&mut graph, progress)?;
-    }
-    if integers {
-        hoisting::hoist(&mut graph, progress)?;
-    }
-    common::common(&mut graph, progress)?;
-    prune::prune(&mut graph, progress)?;
-    let plan = plan::plan(graph, progress, fusing, integers)?;
+    let plan = plan(&graph, compilation)?;
     plan.demand().check(most)?;
     Ok(plan)
 }

@@ -1,13 +1,14 @@
 //! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order,
 //! and the first convolutions of a network read pictures that have their channels first.
 
-use super::fuse::{Fusing, Fusion};
+use super::capabilities::Fusing;
+use super::compilation::Compilation;
+use super::fuse::Fusion;
 use super::pattern::Pattern;
-use super::progress::Progress;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::movement::Transpose;
-use crate::graph::{DataType, Graph, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Op, OperandId};
 
 /// Which transpositions are no steps of their own.
 pub struct Orders {
@@ -18,9 +19,9 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn find(graph: &Graph, fusing: Fusing, integers: &Integers, progress: &Progress<'_>) -> Result<Orders> {
+    pub fn find(graph: &Graph, integers: &Integers, compilation: &Compilation<'_>) -> Result<Orders> {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
-        if fusing != Fusing::Quick {
+        if compilation.preferences.fusing != Fusing::Quick {
             return Ok(orders);
         }
         // Whether all that is known of an operand's consumers allows it to be read in another order.
@@ -28,7 +29,7 @@ impl Orders {
         let mut only_pictures = vec![true; graph.operands.len()];
         let uses = graph.uses();
         let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
-        for node in progress.each(graph.nodes.iter().enumerate()) {
+        for node in compilation.each(graph.nodes.iter().enumerate()) {
             let (position, node) = node?;
             let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
@@ -36,14 +37,14 @@ impl Orders {
                 only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id)
                     && integers.of[position].is_none()
                     && is_last_moved(graph, id)
-                    && progress.evaluator.accepts(&picture(graph, position));
+                    && compilation.capabilities.accepts(&picture(graph, position));
             });
         }
         for (_, id) in &graph.outputs {
             only_products[id.0 as usize] = false;
             only_pictures[id.0 as usize] = false;
         }
-        for node in progress.each(graph.nodes.iter().enumerate()) {
+        for node in compilation.each(graph.nodes.iter().enumerate()) {
             let (position, node) = node?;
             let Op::Transpose(op) = &node.op else { continue };
             let output = node.outputs[0].0 as usize;
@@ -51,11 +52,11 @@ impl Orders {
                 continue;
             }
             let is_readable = only_products[output] || only_pictures[output] && op.permutation.as_deref() == Some(&LAST);
-            if is_readable && uses[output] > 0 && matches!(maker(graph, op.input), Maker::Input | Maker::Node(_)) {
+            if is_readable && uses[output] > 0 && !graph.is_constant(op.input) {
                 orders.reads[output] = Some(permutation(graph, op));
                 continue;
             }
-            let Maker::Node(maker) = maker(graph, op.input) else { continue };
+            let Some((maker, _)) = graph.maker(op.input) else { continue };
             let is_last_kept = permutation(graph, op).last().is_some_and(|&last| last as usize + 1 == rank(graph, op.input));
             if is_last_kept && uses[op.input.0 as usize] == 1 && is_stack(maker) {
                 orders.writes[maker] = Some(position);
@@ -70,7 +71,7 @@ impl Orders {
         let is_written =
             |maker: usize| self.writes[maker] == Some(position) && fusion.then[maker].is_empty() && !fusion.is_fused[maker];
         self.reads[graph.nodes[position].outputs[0].0 as usize].is_some()
-            || matches!(maker(graph, op.input), Maker::Node(maker) if is_written(maker))
+            || graph.maker(op.input).is_some_and(|(maker, _)| is_written(maker))
     }
 
     /// The order in which a step writes its output, when that is a transposition of what the node makes.
@@ -85,6 +86,7 @@ impl Orders {
 
 /// The permutation that puts the channels of an image last.
 const LAST: [u32; 4] = [0, 2, 3, 1];
+
 /// A convolution that reads its image with the channels first.
 fn picture(graph: &Graph, position: usize) -> Pattern<'_> {
     let pattern = Pattern::of(graph, &[], position);
@@ -95,22 +97,8 @@ fn picture(graph: &Graph, position: usize) -> Pattern<'_> {
 
 /// Whether an operand is a transposition that puts channels last.
 fn is_last_moved(graph: &Graph, id: OperandId) -> bool {
-    let Maker::Node(node) = maker(graph, id) else { return false };
-    matches!(&graph.nodes[node].op, Op::Transpose(op) if op.permutation.as_deref() == Some(&LAST))
-}
-
-enum Maker {
-    Input,
-    Node(usize),
-    Other,
-}
-
-fn maker(graph: &Graph, id: OperandId) -> Maker {
-    match graph.operands[id.0 as usize].source {
-        Source::Input { .. } => Maker::Input,
-        Source::Node { node, .. } => Maker::Node(node as usize),
-        Source::Constant(_) => Maker::Other,
-    }
+    let Some((_, node)) = graph.maker(id) else { return false };
+    matches!(&node.op, Op::Transpose(op) if op.permutation.as_deref() == Some(&LAST))
 }
 
 fn rank(graph: &Graph, id: OperandId) -> usize {
@@ -124,16 +112,16 @@ fn permutation(graph: &Graph, op: &Transpose) -> Vec<u32> {
 /// Whether an operator is a product of float32 matrices that are both computed.
 fn is_stack(graph: &Graph, op: &Op) -> bool {
     let Op::Matmul(op) = op else { return false };
-    let is_computed = |id: OperandId| !matches!(graph.operands[id.0 as usize].source, Source::Constant(_));
+    let is_computed = |id: OperandId| !graph.is_constant(id);
     graph.descriptor(op.a).data_type == DataType::Float32 && is_computed(op.a) && is_computed(op.b)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::plan::plan;
+    use crate::compiler::plan;
+    use crate::compiler::testing::everything_of;
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Binary, BinaryKind};
     use crate::graph::ops::layout::Conv2dFilterOperandLayout::Oihw;
@@ -166,7 +154,7 @@ mod tests {
             outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
         }
         let cpu = Cpu::new(1);
-        let plan = plan(builder.build(outputs).unwrap(), &Progress::new(cpu.evaluator()), Fusing::Quick, false).unwrap();
+        let plan = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
         plan.steps.iter().map(|step| step.op.row().name).collect()
     }
 

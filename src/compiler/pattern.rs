@@ -1,7 +1,6 @@
-//! Steps that passes propose to the backend, which knows what it has kernels for ([`Evaluate::accepts`](super::Evaluate::accepts)).
+//! Steps that passes propose to the backend, which knows what it has kernels for ([`Capabilities::accepts`](super::Capabilities::accepts)).
 
-use super::plan::operators_of_step;
-use super::quantized::Integers;
+use super::operators::Operators;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 
 /// A step with what is known of its operands.
@@ -28,7 +27,7 @@ impl<'a> Pattern<'a> {
     /// Of a node, and of those whose results become part of its step, in order.
     pub fn of(graph: &'a Graph, before: &[usize], position: usize) -> Pattern<'a> {
         let node = &graph.nodes[position];
-        let (prologue, _, op, operands) = operators_of_step(graph, before, position, &Integers::none(graph));
+        let Operators { prologue, op, operands, .. } = Operators::of(graph, before, position, None);
         let known = |id: &OperandId| {
             let operand = &graph.operands[id.0 as usize];
             let constant = match &operand.source {

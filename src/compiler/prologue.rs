@@ -1,13 +1,8 @@
-//! Which nodes become part of the step of the one that reads what they make
-//! ([`Step::prologue`](super::Step)). A backend asks for it ([`Fusing::Quick`]).
+//! Which nodes become part of the step of the one that reads what they make ([`Step::prologue`](super::Step)).
 
-use super::fuse::{Fusing, Fusion};
-use super::progress::Progress;
-use super::quantized::Integers;
-use super::{attention, channel_scaling, depthwise};
-use crate::error::Result;
 use crate::graph::Graph;
 
+/// What [`attention`](super::attention), [`depthwise`](super::depthwise) and [`channel_scaling`](super::channel_scaling) find.
 pub struct Prologues {
     /// By node: those that make its left operand, in order. Each uses what the one before it makes.
     pub nodes: Vec<Vec<usize>>,
@@ -16,21 +11,10 @@ pub struct Prologues {
 }
 
 impl Prologues {
-    pub fn find(
-        graph: &Graph,
-        fusing: Fusing,
-        fusion: &mut Fusion,
-        integers: &Integers,
-        progress: &Progress<'_>,
-    ) -> Result<Prologues> {
+    /// None at all.
+    pub fn none(graph: &Graph) -> Prologues {
         let count = graph.nodes.len();
-        let mut before = Prologues { nodes: vec![Vec::new(); count], is_inside: vec![false; count] };
-        if fusing == Fusing::Quick {
-            attention::find(graph, fusion, integers, &mut before, progress)?;
-            depthwise::find(graph, fusion, &mut before, progress)?;
-            channel_scaling::find(graph, fusion, integers, &mut before, progress)?;
-        }
-        Ok(before)
+        Prologues { nodes: vec![Vec::new(); count], is_inside: vec![false; count] }
     }
 
     /// Lets nodes become part of a step.

@@ -4,25 +4,25 @@
 //! The results are the same but for the rounding of what is computed in between. That of float16 matters: the squares of a
 //! normalization soon exceed its range.
 
-use super::progress::Progress;
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, PredicateKind, ReplaceNan, Swish, UnaryKind, Where,
 };
 use crate::graph::ops::normalization::{LayerNormalization, RmsNormalization};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
-use crate::graph::{DataType, Graph, Number, Op, OperandId, Source};
+use crate::graph::{DataType, Graph, Number, Op, OperandId};
 
 /// Replaces the last node of each pattern; [`prune`](super::prune) removes the others.
-pub fn recognise(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn recognise(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     let uses = graph.uses();
-    for position in progress.each(0..graph.nodes.len()) {
+    for position in compilation.each(0..graph.nodes.len()) {
         let position = position?;
         let output = graph.nodes[position].outputs[0];
         if !matches!(graph.descriptor(output).data_type, DataType::Float32 | DataType::Float16) {
             continue;
         }
-        let view = Values { graph, uses: &uses, progress };
+        let view = Values { graph, uses: &uses, compilation };
         let found = match &graph.nodes[position].op {
             Op::Binary(op) => match op.kind {
                 BinaryKind::Mul => view
@@ -54,17 +54,14 @@ const MOST_FACTORS: usize = 8;
 pub(super) struct Values<'a> {
     pub graph: &'a Graph,
     pub uses: &'a [usize],
-    pub progress: &'a Progress<'a>,
+    pub compilation: &'a Compilation<'a>,
 }
 
 impl<'a> Values<'a> {
     /// The operator that makes a value.
     fn maker(&self, id: OperandId) -> Option<&'a Op> {
-        self.progress.count();
-        match self.graph.operands[id.0 as usize].source {
-            Source::Node { node, .. } => Some(&self.graph.nodes[node as usize].op),
-            _ => None,
-        }
+        self.compilation.count();
+        self.graph.maker(id).map(|(_, node)| &node.op)
     }
 
     /// The same for a value that nobody else needs.
@@ -88,8 +85,7 @@ impl<'a> Values<'a> {
 
     /// A constant of one number.
     pub fn number(&self, id: OperandId) -> Option<f32> {
-        let Source::Constant(bytes) = &self.graph.operands[id.0 as usize].source else { return None };
-        let bytes = bytes.as_slice();
+        let bytes = self.graph.bytes(id)?.as_slice();
         match self.graph.descriptor(id).data_type {
             DataType::Float32 => bytes.try_into().ok().map(f32::from_le_bytes),
             DataType::Float16 => bytes.try_into().ok().map(|bytes| half::f16::from_le_bytes(bytes).to_f32()),
@@ -390,9 +386,9 @@ mod tests {
         let x = sketch.0.input("x", Descriptor::new(of, [2, 8])).unwrap();
         let outputs = make(&mut sketch, x).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();
-        let progress = &Progress::unasked();
-        recognise(&mut graph, progress).unwrap();
-        prune(&mut graph, progress).unwrap();
+        let compilation = &Compilation::unasked();
+        recognise(&mut graph, compilation).unwrap();
+        prune(&mut graph, compilation).unwrap();
         graph.nodes.iter().map(|node| node.op.row().name).collect()
     }
 

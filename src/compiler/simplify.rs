@@ -1,15 +1,14 @@
 //! Removes operators whose effect their consumers have anyway.
 
-use super::progress::Progress;
-use super::quantized::{insert, push};
+use super::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd};
 use crate::graph::ops::movement::Reshape;
-use crate::graph::{Graph, Node, Op, OperandId, Source, shape};
+use crate::graph::{Graph, Node, Op, OperandId, shape};
 
 /// Lets operators that broadcast read the input of an `expand` instead of its output.
-pub fn simplify(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
-    for position in progress.each(0..graph.nodes.len()) {
+pub fn expands(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    for position in compilation.each(0..graph.nodes.len()) {
         let position = position?;
         if !broadcasts(&graph.nodes[position].op) {
             continue;
@@ -37,23 +36,22 @@ pub fn simplify(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
 
 /// Lets updates along the first axis whose indices an `expand` repeats for all elements behind it be updates of slices: the layers
 /// of graph networks are exported so, with an index for each feature.
-pub fn slices(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn slices(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     if !graph.nodes.iter().any(|node| slice_indices(graph, &node.op).is_some()) {
         return Ok(());
     }
-    for node in progress.each(std::mem::take(&mut graph.nodes)) {
-        let Node { op, label, outputs } = node?;
+    graph.rewrite(compilation, |graph, Node { op, label, outputs }| {
         let op = match (slice_indices(graph, &op), op) {
             (Some(indices), Op::AccumulateElements(op)) => {
                 let count = graph.descriptor(op.updates).shape[0];
-                let indices = insert(graph, Reshape { input: indices, new_shape: vec![count, 1] }, indices, &[count, 1]);
+                let reshape = Reshape { input: indices, new_shape: vec![count, 1] };
+                let indices = graph.insert(reshape, graph.descriptor(indices).shaped(&[count, 1]));
                 AccumulateNd { input: op.input, indices, updates: op.updates, reduction: op.reduction }.into()
             }
             (_, op) => op,
         };
-        push(graph, Node { op, label, outputs });
-    }
-    Ok(())
+        Ok(Node { op, label, outputs })
+    })
 }
 
 /// The indices of updates along the first axis, if there is one for each slice.
@@ -67,9 +65,7 @@ fn slice_indices(graph: &Graph, op: &Op) -> Option<OperandId> {
 
 /// The input of the `expand` that makes an operand.
 fn expanded(graph: &Graph, id: OperandId) -> Option<OperandId> {
-    let Source::Node { node, .. } = graph.operands[id.0 as usize].source else { return None };
-    // While nodes are listed anew, those that come later are not there.
-    match &graph.nodes.get(node as usize)?.op {
+    match &graph.maker(id)?.1.op {
         Op::Expand(expand) => Some(expand.input),
         _ => None,
     }
@@ -100,9 +96,9 @@ mod tests {
         let stretched = builder.push_op(Expand { input: a, new_shape: expanded.to_vec() }, "").unwrap()[0];
         let sum = builder.push_op(Binary { kind: BinaryKind::Add, a: stretched, b }, "").unwrap()[0];
         let mut graph = builder.build(vec![("sum".into(), sum)]).unwrap();
-        let progress = &Progress::unasked();
-        simplify(&mut graph, progress).unwrap();
-        prune(&mut graph, progress).unwrap();
+        let compilation = &Compilation::unasked();
+        expands(&mut graph, compilation).unwrap();
+        prune(&mut graph, compilation).unwrap();
         graph.nodes.iter().map(|node| node.op.row().name).collect()
     }
 
@@ -120,9 +116,9 @@ mod tests {
             let op = AccumulateElements { input, indices, updates, axis, reduction: Accumulation::Max };
             let output = builder.push_op(op, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
-            let progress = &Progress::unasked();
-            slices(&mut graph, progress).unwrap();
-            prune(&mut graph, progress).unwrap();
+            let compilation = &Compilation::unasked();
+            slices(&mut graph, compilation).unwrap();
+            prune(&mut graph, compilation).unwrap();
             check_graph(&graph);
             graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>()
         };

@@ -14,7 +14,8 @@
 //! * Every descriptor in a graph passed [`Descriptor::check`]: its element count and byte length do not overflow.
 //! * Constants are bytes shared by reference; a graph never copies them.
 //!
-//! This module knows nothing of JavaScript, of timelines or of backends; what a backend cannot do it is told by [`Limits`].
+//! This module knows nothing of JavaScript or timelines. Of backends it knows what they cannot do ([`Limits`]), and it holds what they
+//! keep for the graphs of a model ([`Shared`]) without knowing what that is.
 
 pub mod attribute;
 mod constant;
@@ -523,26 +524,6 @@ impl Graph {
     /// Whether an operand's value is known.
     pub fn is_constant(&self, id: OperandId) -> bool {
         matches!(self.operands[id.0 as usize].source, Source::Constant(_))
-    }
-
-    /// Tells operands which nodes make them, after nodes have been inserted.
-    pub fn renumber(&mut self) {
-        for (number, made) in self.nodes.iter().enumerate() {
-            for output in &made.outputs {
-                if let Source::Node { node, .. } = &mut self.operands[output.0 as usize].source {
-                    *node = number as u32;
-                }
-            }
-        }
-    }
-
-    /// How often each operand is used, by nodes and as an output.
-    pub fn uses(&self) -> Vec<usize> {
-        let mut uses = vec![0; self.operands.len()];
-        let mut count = |id: OperandId| uses[id.0 as usize] += 1;
-        self.nodes.iter().for_each(|node| node.op.visit(&mut |_, id| count(id)));
-        self.outputs.iter().for_each(|(_, id)| count(*id));
-        uses
     }
 }
 

@@ -449,8 +449,7 @@ impl<B: Backend> Loop<B> {
         });
         let work = move |compiled: Done<GraphEntry<B>>| {
             compiled.run(|| {
-                let (evaluator, fusing, preferences) = (backend.evaluator(), backend.fusing(), backend.preferences());
-                let plan = compiler::compile_within(most, description, evaluator, fusing, preferences)?;
+                let plan = compiler::compile_within(most, description, backend.capabilities())?;
                 let bytes = plan.demand().of_run();
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
                 let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));

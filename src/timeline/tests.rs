@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::{Bindings, CopyRange, Turn};
-use crate::compiler::{Evaluate, Plan};
+use crate::compiler::{Capabilities, Plan};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
 use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Op, attribute::Value};
@@ -33,7 +33,7 @@ const PANICS: [u8; 2] = [9, 9];
 /// What a toy graph does, said by the name of its first input.
 struct Behaviour(String);
 
-impl Evaluate for Toy {
+impl Capabilities for Toy {
     fn evaluate(&self, _: &Op, _: &[(&Descriptor, &[u8])], _: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
         unreachable!("toy graphs have no constants")
     }
@@ -108,7 +108,7 @@ impl Backend for Toy {
         }
     }
 
-    fn evaluator(&self) -> &dyn Evaluate {
+    fn capabilities(&self) -> &dyn Capabilities {
         self
     }
 

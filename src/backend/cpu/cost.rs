@@ -41,6 +41,7 @@ mod tests {
     use crate::backend::cpu::Cpu;
     use crate::backend::cpu::dispatch::Target;
     use crate::backend::cpu::kernels::bf16;
+    use crate::compiler::testing::Preferring;
     use crate::compiler::{Fusing, Preferences, compile};
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::layout::Conv2dFilterOperandLayout;
@@ -88,7 +89,8 @@ mod tests {
     fn estimate(mut graph: Graph, fp_math: FpMath) -> usize {
         let cpu = Cpu::new(1);
         graph.fp_math = fp_math;
-        let plan = compile(graph, cpu.evaluator(), Fusing::Quick, Preferences::default()).unwrap();
+        let preferences = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
+        let plan = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
         cpu.compile(plan).unwrap().estimate()
     }
 

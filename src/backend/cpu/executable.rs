@@ -1,11 +1,11 @@
 //! A compiled graph: steps whose operands have been resolved to regions of memory, so that a run looks nothing up.
 #![allow(unsafe_code)]
 
+use super::aligned::is_aligned_for;
 use super::cancel::Cancel;
 use super::checks::check;
 use super::cost;
 use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, describe, workspaces};
-use super::fold::is_aligned_for;
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
 use super::profile::{Description, Profile};

@@ -2,7 +2,7 @@
 
 use super::Cpu;
 use crate::backend::Backend;
-use crate::compiler::{Evaluate, Fusing, Pattern, compile};
+use crate::compiler::{Capabilities, Pattern, Preferences, compile};
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast, DequantizeLinear};
@@ -13,19 +13,23 @@ use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Lim
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The CPU's evaluator, and how many nodes it has computed.
+/// What the CPU answers, and how many nodes it has computed.
 struct Counting<'a> {
-    of: &'a dyn Evaluate,
+    of: &'a dyn Capabilities,
     count: Arc<AtomicUsize>,
 }
 
 /// The same for later.
 struct CountingLater {
-    of: Arc<dyn Evaluate + Send + Sync>,
+    of: Arc<dyn Capabilities + Send + Sync>,
     count: Arc<AtomicUsize>,
 }
 
-impl Evaluate for Counting<'_> {
+impl Capabilities for Counting<'_> {
+    fn preferences(&self) -> Preferences {
+        self.of.preferences()
+    }
+
     fn accepts(&self, pattern: &Pattern<'_>) -> bool {
         self.of.accepts(pattern)
     }
@@ -39,12 +43,12 @@ impl Evaluate for Counting<'_> {
         self.of.evaluate(op, operands, outputs)
     }
 
-    fn later(&self) -> Option<Arc<dyn Evaluate + Send + Sync>> {
+    fn later(&self) -> Option<Arc<dyn Capabilities + Send + Sync>> {
         Some(Arc::new(CountingLater { of: self.of.later()?, count: self.count.clone() }))
     }
 }
 
-impl Evaluate for CountingLater {
+impl Capabilities for CountingLater {
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.of.evaluate(op, operands, outputs)
@@ -118,9 +122,9 @@ fn graphs_of_other_shapes_compute_no_constants() {
     shared.expects_several();
     let count = Arc::new(AtomicUsize::new(0));
     let compiled = |height: u32, shared: &Shared| {
-        let evaluator = Counting { of: cpu.evaluator(), count: count.clone() };
+        let counting = Counting { of: cpu.capabilities(), count: count.clone() };
         let before = count.load(Ordering::Relaxed);
-        let plan = compile(graph(height, shared), &evaluator, Fusing::Quick, cpu.preferences()).unwrap();
+        let plan = compile(graph(height, shared), &counting).unwrap();
         let executable = cpu.compile(plan).unwrap();
         (executable, count.load(Ordering::Relaxed) - before)
     };

@@ -1,14 +1,15 @@
 //! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads of the context's own.
 
 mod affinity;
+mod aligned;
 mod cancel;
+mod capabilities;
 mod checks;
 pub mod copy;
 mod cost;
 mod dispatch;
 pub mod element;
 mod executable;
-mod fold;
 #[cfg(test)]
 mod folding_tests;
 mod idle_policy;
@@ -30,7 +31,8 @@ mod turns_tests;
 pub mod view;
 
 use cancel::Cancel;
-use dispatch::{ANY_SIZE, Patterns, Target};
+use capabilities::CpuCapabilities;
+use dispatch::{ANY_SIZE, Target};
 pub use executable::Executable;
 use idle_policy::IdlePolicy;
 use run_queue::{Help, Lane};
@@ -39,7 +41,7 @@ pub use storage::Storage;
 use thread_pool::ThreadPool;
 
 use crate::backend::{Backend, Bindings, HostThread, Turn};
-use crate::compiler::{Evaluate, Fusing, Plan, Preferences};
+use crate::compiler::{Capabilities, Plan};
 use crate::done::Done;
 use crate::error::Result;
 #[cfg(feature = "faults")]
@@ -87,7 +89,7 @@ struct Shared {
     under_way: AtomicUsize,
     idle_policy: IdlePolicy,
     cancel: Cancel,
-    evaluator: fold::Evaluator,
+    capabilities: CpuCapabilities,
 }
 
 impl Cpu {
@@ -118,7 +120,7 @@ impl Cpu {
             usage,
             under_way: AtomicUsize::new(0),
             idle_policy: IdlePolicy::new(),
-            evaluator: fold::Evaluator { cancel: cancel.clone(), patterns: Patterns(target) },
+            capabilities: CpuCapabilities { cancel: cancel.clone(), target },
             cancel,
         }))
     }
@@ -233,20 +235,8 @@ impl Backend for Cpu {
         graph.kept_bytes()
     }
 
-    fn fusing(&self) -> Fusing {
-        if self.0.target.has_kernels() { Fusing::Quick } else { Fusing::Products }
-    }
-
-    fn evaluator(&self) -> &dyn Evaluate {
-        &self.0.evaluator
-    }
-
-    fn preferences(&self) -> Preferences {
-        Preferences {
-            channels_last: self.0.target.has_kernels(),
-            widens: self.0.target.has_kernels(),
-            integers: self.0.target.has_kernels(),
-        }
+    fn capabilities(&self) -> &dyn Capabilities {
+        &self.0.capabilities
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {

@@ -4,7 +4,7 @@ use super::kernels::Isa;
 use super::kernels::tests::numbers;
 use super::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
-use crate::compiler::{Fusing, Plan, compile};
+use crate::compiler::{Plan, compile};
 use crate::done::Done;
 use crate::graph::{Graph, OperandId};
 use crate::memory::Bytes;
@@ -22,7 +22,7 @@ pub fn instruction_sets() -> &'static [&'static Isa] {
 
 /// As the backend compiles a graph.
 pub fn planned(graph: &Graph, cpu: &Cpu) -> Plan {
-    compile(graph.clone(), cpu.evaluator(), Fusing::Quick, cpu.preferences()).unwrap()
+    compile(graph.clone(), cpu.capabilities()).unwrap()
 }
 
 /// The outputs of a graph whose inputs are float32, and those that it should have.

@@ -1,12 +1,11 @@
 //! Graphs for a device that somebody else has: they become [`Program`]s as on a device of ours, and whoever has the device runs
 //! those. Shaders keep to standard WGSL ([`Features`](super::target::Features) without what only wgpu has).
 
+use super::capabilities::GpuCapabilities;
 use super::lower::lower;
 use super::program::Program;
 use super::target::Target;
-use crate::backend::Backend;
-use crate::backend::cpu::Cpu;
-use crate::compiler::{Fusing, Preferences, compile_within};
+use crate::compiler::{Capabilities, compile_within};
 use crate::error::Result;
 use crate::graph::{Graph, Limits};
 use crate::memory::Usage;
@@ -22,7 +21,7 @@ struct Shared {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
     /// Computes nodes whose operands are constants.
-    folding: Cpu,
+    capabilities: GpuCapabilities,
 }
 
 /// What a graph becomes.
@@ -57,7 +56,7 @@ impl Default for Model {
 impl Foreign {
     pub fn new(target: Target) -> Self {
         let limits = Arc::new(target.limits());
-        Foreign(Arc::new(Shared { target, limits, usage: Arc::default(), folding: Cpu::new(1) }))
+        Foreign(Arc::new(Shared { target, limits, usage: Arc::default(), capabilities: GpuCapabilities::new() }))
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -74,10 +73,10 @@ impl Foreign {
     /// # Errors
     /// `OperationError` when the device cannot run the graph, or it takes more.
     pub fn program(&self, graph: Graph, most: usize) -> Result<Lowered> {
-        let evaluator = self.0.folding.evaluator();
-        let plan = compile_within(most, graph, evaluator, Fusing::Chains, Preferences::default())?;
+        let capabilities = &self.0.capabilities;
+        let plan = compile_within(most, graph, capabilities)?;
         let run_bytes = plan.demand().of_run();
-        let program = lower(&plan, &self.0.target, &|| evaluator.check())?;
+        let program = lower(&plan, &self.0.target, &|| capabilities.check())?;
         let shared = &plan.shared;
         let common = shared.is_of_several().then(|| Common {
             model: shared.of::<Model>().0,
@@ -88,11 +87,11 @@ impl Foreign {
 
     /// Whether programs are still to be made.
     pub fn is_wanted(&self) -> bool {
-        self.0.folding.evaluator().check().is_ok()
+        self.0.capabilities.check().is_ok()
     }
 
     /// Programs that are being made may be left.
     pub fn cancel(&self) {
-        self.0.folding.cancel();
+        self.0.capabilities.cancel();
     }
 }

@@ -68,6 +68,7 @@
 //! * Errors of the device are looked for with error scopes ([`runtime::device::Device::checked`]); none panics.
 //! * Memory that the arena gives is never assumed to be zero, nor what is behind a tensor's last element.
 
+mod capabilities;
 mod foreign;
 mod lower;
 mod open;
@@ -83,9 +84,8 @@ pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;
 pub use runtime::storage::Storage;
 
-use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Bindings, CopyRange, Turn};
-use crate::compiler::{ALIGNMENT, Evaluate, Fusing, Plan};
+use crate::compiler::{ALIGNMENT, Capabilities, Plan};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
@@ -93,6 +93,7 @@ use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
+use capabilities::GpuCapabilities;
 use runtime::device::Device;
 use runtime::findings::Doubts;
 use runtime::jobs::{Asked, Job};
@@ -111,8 +112,7 @@ struct Shared {
     asked: Arc<Asked>,
     /// Who is to hear of the device's loss.
     listener: OnceLock<Arc<Listener>>,
-    /// Computes nodes whose operands are constants.
-    folding: Cpu,
+    capabilities: GpuCapabilities,
 }
 
 impl Gpu {
@@ -132,7 +132,7 @@ impl Gpu {
             usage: Arc::default(),
             asked: Arc::default(),
             listener: OnceLock::new(),
-            folding: Cpu::new(1),
+            capabilities: GpuCapabilities::new(),
         }))
     }
 
@@ -185,7 +185,7 @@ impl Backend for Gpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        let ask = || self.evaluator().check();
+        let ask = || self.capabilities().check();
         let program = lower::lower(&plan, &self.0.device.target, &ask)?;
         Executable::new(self.0.device.clone(), program, &plan.shared, &self.0.usage, &ask)
     }
@@ -218,12 +218,8 @@ impl Backend for Gpu {
         graph.placements().clone()
     }
 
-    fn fusing(&self) -> Fusing {
-        Fusing::Chains
-    }
-
-    fn evaluator(&self) -> &dyn Evaluate {
-        self.0.folding.evaluator()
+    fn capabilities(&self) -> &dyn Capabilities {
+        &self.0.capabilities
     }
 
     fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
@@ -278,6 +274,6 @@ impl Backend for Gpu {
 
     fn cancel(&self) {
         self.0.asked.refuse("the context was destroyed");
-        self.0.folding.cancel();
+        self.0.capabilities.cancel();
     }
 }

@@ -1,14 +1,14 @@
 //! The trial of a device's cooperative matrices: they are experimental in wgpu, so they are used only after they have
 //! multiplied right.
 
+use super::capabilities::GpuCapabilities;
 use super::lower::lower;
 use super::runtime::device::Device;
 use super::runtime::executable::Executable;
 use super::runtime::storage::Storage;
 use super::runtime::waiting::PATIENCE;
-use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, Bindings};
-use crate::compiler::{Fusing, Preferences, compile};
+use crate::backend::Bindings;
+use crate::compiler::compile;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
@@ -57,7 +57,7 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let (a, b) = (builder.input("a", matrix(ROWS, DEPTH))?, builder.input("b", matrix(DEPTH, COLUMNS))?);
     let c = builder.push_op(Matmul { a, b }, "")?[0];
     let graph = builder.build(vec![("c".to_owned(), c)])?;
-    let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default())?;
+    let plan = compile(graph, &GpuCapabilities::new())?;
     let program = lower(&plan, &device.target, &|| Ok(()))?;
     let executable = Executable::new(device.clone(), program, &Default::default(), &Arc::default(), &|| Ok(()))?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {

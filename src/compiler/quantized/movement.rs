@@ -1,37 +1,32 @@
 //! Moves integers where numbers were moved: the reshape (or, of a constant, the transposition) of what is dequantized becomes
 //! what is dequantized of the reshape, so that products find their operands dequantized right before them.
 
-use super::super::progress::Progress;
-use super::{constants, dequantized, insert, is_one, push};
+use super::products::{constants, dequantized};
+use crate::compiler::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{Graph, Op, OperandId};
 
-pub fn movement(graph: &mut Graph, progress: &Progress<'_>) -> Result<()> {
+pub fn movement(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     if !graph.nodes.iter().any(|node| matches!(node.op, Op::DequantizeLinear(_))) {
         return Ok(());
     }
     let (constant, weighed) = (constants(graph), weighed(graph));
-    for node in progress.each(std::mem::take(&mut graph.nodes)) {
-        let mut node = node?;
+    graph.rewrite(compilation, |graph, mut node| {
         let output = node.outputs[0];
         let (input, is_reshape) = match &node.op {
             Op::Reshape(op) => (op.input, true),
             Op::Transpose(op) => (op.input, false),
-            _ => {
-                push(graph, node);
-                continue;
-            }
+            _ => return Ok(node),
         };
         let is_known = constant.get(input.0 as usize).is_some_and(|&known| known);
         let is_wanted = weighed[output.0 as usize] && (is_known || is_reshape);
         if is_wanted && let Some(op) = moved(graph, &node.op, input, output) {
             node.op = op.into();
         }
-        push(graph, node);
-    }
-    Ok(())
+        Ok(node)
+    })
 }
 
 /// By operand: whether a product with a constant has it as an operand, as it is or moved.
@@ -66,7 +61,7 @@ fn moved(graph: &mut Graph, op: &Op, input: OperandId, output: OperandId) -> Opt
         return None;
     }
     let of_blocks: Op = match op {
-        _ if is_one(graph, scale) => Reshape { input: scale, new_shape: vec![1; shape.len()] }.into(),
+        _ if graph.is_single(scale) => Reshape { input: scale, new_shape: vec![1; shape.len()] }.into(),
         Op::Transpose(op) => Transpose { input: scale, permutation: op.permutation.clone() }.into(),
         _ => Reshape { input: scale, new_shape: along(&blocks, &before, &shape)? }.into(),
     };
@@ -81,7 +76,7 @@ fn moved(graph: &mut Graph, op: &Op, input: OperandId, output: OperandId) -> Opt
     let mut push_moved = |op: &Op, of: OperandId, shape: &[u32]| {
         let mut op = op.clone();
         op.visit_mut(&mut |id| *id = of);
-        insert(graph, op, of, shape)
+        graph.insert(op, graph.descriptor(of).shaped(shape))
     };
     let input = push_moved(op, integers, &shape);
     let scale = push_moved(&of_blocks, scale, &shape_of_blocks);

@@ -2,14 +2,15 @@
 //! around it. Models that were quantized statically have such a pair between any two operators. Compilers of shaders may take what is
 //! added and subtracted again for nothing: this is for CPUs.
 
-use super::super::progress::Progress;
-use super::{Integers, insert, is_one, maker, push};
+use super::products::Integers;
+use crate::compiler::compilation::Compilation;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Clamp, DequantizeLinear, QuantizeLinear, ReplaceNan};
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Number, Op, Operand, OperandId, Source};
+use crate::graph::{ConstantBytes, DataType, Graph, Node, Number, Op, OperandId};
 
 /// Replaces the pairs that no product of integers needs.
-pub fn rounding(graph: &mut Graph, integers: &Integers, progress: &Progress<'_>) -> Result<()> {
+pub fn rounding(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
+    let integers = Integers::find(graph, compilation)?;
     // By operand: whether such a product reads it.
     let mut multiplied = vec![false; graph.operands.len()];
     for &node in integers.of.iter().flatten().flatten() {
@@ -20,14 +21,12 @@ pub fn rounding(graph: &mut Graph, integers: &Integers, progress: &Progress<'_>)
     if !graph.nodes.iter().any(|node| pair(graph, &multiplied, node).is_some()) {
         return Ok(());
     }
-    for node in progress.each(std::mem::take(&mut graph.nodes)) {
-        let mut node = node?;
+    graph.rewrite(compilation, |graph, mut node| {
         if let Some(pair) = pair(graph, &multiplied, &node) {
             node.op = pair.rounded(graph, node.outputs[0]);
         }
-        push(graph, node);
-    }
-    Ok(())
+        Ok(node)
+    })
 }
 
 /// What is rounded, and how.
@@ -42,17 +41,14 @@ struct Pair {
 
 /// The bytes of a constant of one element.
 fn known(graph: &Graph, id: OperandId) -> Option<&[u8]> {
-    match &graph.operands[id.0 as usize].source {
-        Source::Constant(bytes) if is_one(graph, id) => Some(bytes.as_slice()),
-        _ => None,
-    }
+    graph.bytes(id).filter(|_| graph.is_single(id)).map(ConstantBytes::as_slice)
 }
 
 /// The pair whose second node this is.
 fn pair(graph: &Graph, multiplied: &[bool], node: &Node) -> Option<Pair> {
     let Op::DequantizeLinear(DequantizeLinear { input, scale, zero_point }) = &node.op else { return None };
     // The nodes before this one are in their new places.
-    let (_, Node { op: Op::QuantizeLinear(made), .. }) = maker(graph, *input)? else { return None };
+    let (_, Node { op: Op::QuantizeLinear(made), .. }) = graph.maker(*input)? else { return None };
     let QuantizeLinear { input: original, scale: first_scale, zero_point: first_point } = made;
     let is_float = graph.descriptor(*original).data_type == DataType::Float32;
     let is_same =
@@ -73,24 +69,19 @@ impl Pair {
     fn rounded(&self, graph: &mut Graph, output: OperandId) -> Op {
         // Added to a number of a smaller size, this leaves no place for a fraction: what it is added to is rounded, halves to even.
         const NO_FRACTION: f32 = 12_582_912.0;
-        let shape = graph.descriptor(output).shape.to_vec();
-        let (scale, raise) = (number(graph, self.scale), number(graph, NO_FRACTION));
-        let steps = insert(graph, binary(BinaryKind::Div, self.input, scale), output, &shape);
+        let of_output = graph.descriptor(output).clone();
+        let insert = |graph: &mut Graph, op: Op| graph.insert(op, of_output.clone());
+        let (scale, raise) = (graph.number_constant(self.scale), graph.number_constant(NO_FRACTION));
+        let steps = insert(graph, binary(BinaryKind::Div, self.input, scale));
         let [low, high] = self.bounds.map(|bound| Some(Number::Double(bound.into())));
-        let steps = insert(graph, ReplaceNan { input: steps, number: self.of_nan.into() }, output, &shape);
-        let bounded = insert(graph, Clamp { input: steps, min_value: low, max_value: high }, output, &shape);
-        let raised = insert(graph, binary(BinaryKind::Add, bounded, raise), output, &shape);
-        let whole = insert(graph, binary(BinaryKind::Sub, raised, raise), output, &shape);
+        let steps = insert(graph, ReplaceNan { input: steps, number: self.of_nan.into() }.into());
+        let bounded = insert(graph, Clamp { input: steps, min_value: low, max_value: high }.into());
+        let raised = insert(graph, binary(BinaryKind::Add, bounded, raise));
+        let whole = insert(graph, binary(BinaryKind::Sub, raised, raise));
         binary(BinaryKind::Mul, whole, scale)
     }
 }
 
 fn binary(kind: BinaryKind, a: OperandId, b: OperandId) -> Op {
     Binary { kind, a, b }.into()
-}
-
-fn number(graph: &mut Graph, number: f32) -> OperandId {
-    let source = Source::Constant(ConstantBytes::new(number.to_le_bytes().to_vec()));
-    graph.operands.push(Operand { descriptor: Descriptor::new(DataType::Float32, []), source });
-    OperandId(graph.operands.len() as u32 - 1)
 }

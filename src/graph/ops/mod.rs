@@ -3,7 +3,8 @@
 //! There are two tables: the operators of the specification, which are methods of `MLGraphBuilder`, and those that no
 //! composition of these computes exactly or in reasonable time, which only the importer and the compiler put into graphs.
 //!
-//! To add an operator, write its row and rule in its family's file; a new family is a file here and a line below.
+//! An operator is a row and a rule in its family's file. A new node is a line in the list below, too, and a new family a file here. What
+//! else asks for it is in docs/adding-an-operator.md.
 
 use super::operator::{Operation, Operator, Outputs, Rule};
 use super::{OperandId, Operands};

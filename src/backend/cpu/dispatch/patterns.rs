@@ -1,7 +1,7 @@
 //! The compiler's proposals, answered by the lists of implementations.
 
 use super::{Constant, Problem, Target, TensorDesc, choose, describe};
-use crate::backend::cpu::fold::{Aligned, aligned, is_aligned};
+use crate::backend::cpu::aligned::{Aligned, aligned, is_aligned};
 use crate::compiler::{Known, Pattern};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor};

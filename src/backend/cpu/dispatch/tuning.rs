@@ -13,6 +13,8 @@ pub struct Tuning {
     pub convert_elements: usize,
     /// `gemm.*`: multiplications of a product, at least. Below, packing is not worth its while.
     pub gemm_multiplications: usize,
+    /// Products of quantized values: multiplications that products of integers have, at least ([`Preferences`](crate::compiler::Preferences)).
+    pub integer_multiplications: usize,
     /// `gemm.tall_and_skinny`: rows, at least. Below, there are not enough tiles for what is made once for all.
     pub tall_rows: usize,
     /// `*bf16*`: columns, at least, that each element of the left operand must be multiplied with. Below, rounding it takes longer than
@@ -51,6 +53,7 @@ pub static MEASURED: Tuning = Tuning {
     chain_elements: 32,
     convert_elements: 64,
     gemm_multiplications: 4096,
+    integer_multiplications: 4096,
     tall_rows: 64,
     bf16_columns: 32,
     bf16_channels: 16,
@@ -73,6 +76,7 @@ pub static ANY_SIZE: Tuning = Tuning {
     chain_elements: 0,
     convert_elements: 0,
     gemm_multiplications: 0,
+    integer_multiplications: 0,
     tall_rows: 0,
     bf16_columns: 0,
     bf16_channels: 0,

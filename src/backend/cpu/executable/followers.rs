@@ -70,7 +70,8 @@ pub fn follow_from(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compiler::{Fusing, Preferences, behind_inputs, compile};
+    use crate::compiler::testing::everything_of;
+    use crate::compiler::{behind_inputs, compile};
     use crate::error::Kind;
     use crate::graph::ops::operator;
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits, attribute::Value};
@@ -88,8 +89,7 @@ mod tests {
         }
         let graph = builder.build(vec![("y".into(), sum)]).unwrap();
         let cpu = super::super::super::Cpu::new(1);
-        let evaluator = crate::backend::Backend::evaluator(&cpu);
-        let mut plan = compile(graph, evaluator, Fusing::Quick, Preferences::default()).unwrap();
+        let mut plan = compile(graph, &everything_of(&cpu)).unwrap();
         assert_eq!(plan.steps.len(), 1);
         let step = plan.steps.remove(0);
         let inputs = step.inputs.len();

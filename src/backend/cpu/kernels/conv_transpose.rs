@@ -19,7 +19,7 @@ use webnn_kernels::conv::microkernels::{Task, Tiles};
 use webnn_kernels::isa::Isa;
 
 /// With fewer output channels in a group most of a vector would be empty.
-const LEAST_OUTPUTS: usize = 8;
+pub const LEAST_OUTPUTS: usize = 8;
 
 #[derive(Debug)]
 struct ConvTranspose {

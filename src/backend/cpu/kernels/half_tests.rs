@@ -5,6 +5,7 @@ use super::tests::numbers;
 use crate::backend::cpu::testing::run;
 use crate::backend::cpu::{Cpu, Storage, reference};
 use crate::backend::{Backend, Bindings, Turn};
+use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::done::Done;
 use crate::graph::ops::elementwise::{
@@ -48,8 +49,8 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
         cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
     }
     let output = tensor(graph.outputs[0].1);
-    let preferences = Preferences { widens: true, ..Preferences::default() };
-    let plan = compile(graph.clone(), cpu.evaluator(), Fusing::Quick, preferences).unwrap();
+    let preferences = Preferences { fusing: Fusing::Quick, widens: true, ..Preferences::default() };
+    let plan = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
     let executable = Arc::new(cpu.compile(plan).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: [Some(output.clone())].into_iter().collect() };
     let (sender, end) = channel();

@@ -4,6 +4,7 @@
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
 use crate::backend::{Backend, Bindings, Turn};
+use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::done::Done;
 use crate::graph::ops::conv::Conv2d;
@@ -75,8 +76,8 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<
         cpu.write(tensor, Bytes::copy_of(bytemuck::cast_slice(&data)).unwrap(), Done::ignored());
     }
     let count = graph.inputs.len();
-    let preferences = Preferences { channels_last: true, ..Preferences::default() };
-    let plan = compile(graph, cpu.evaluator(), fusing, preferences).unwrap();
+    let preferences = Preferences { fusing, channels_last: true, ..Preferences::default() };
+    let plan = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
     let steps = plan.steps.iter().map(|step| step.op.row().name).collect();
     let executable = Arc::new(cpu.compile(plan).unwrap());
     let (inputs, outputs) = tensors.split_at(count);

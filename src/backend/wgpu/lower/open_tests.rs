@@ -1,11 +1,11 @@
 //! The shaders of a model whose inputs change their shapes say nothing of them: those of every operator are the same for two sizes.
 
 use super::lower;
-use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::wgpu::program::{Program, Slot};
 use crate::backend::wgpu::target::{Features, Target};
-use crate::compiler::{Fusing, Preferences, compile};
+use crate::compiler::compile;
+use crate::compiler::testing::chains_of;
 use crate::graph::attribute::{Kind, Value};
 use crate::graph::operator::{Operator, Types};
 use crate::graph::ops::{internal_operators, operator, operators};
@@ -113,7 +113,7 @@ fn program(graph: Graph, half: bool, is_open: bool) -> Program {
     if is_open {
         graph.shared.expects_several();
     }
-    let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default()).unwrap();
+    let plan = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
     lower(&plan, &target(half), &|| Ok(())).unwrap()
 }
 

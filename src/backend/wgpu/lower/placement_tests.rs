@@ -1,11 +1,11 @@
 //! An input that an output begins with may lie there from the beginning: the dispatch that copies it is told, and no other one has both.
 
 use super::lower;
-use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::wgpu::program::{Memory, Program, Slot};
 use crate::backend::wgpu::target::Target;
-use crate::compiler::{ALIGNMENT, Fusing, Preferences, compile};
+use crate::compiler::testing::chains_of;
+use crate::compiler::{ALIGNMENT, compile};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::ops::movement::Concat;
 use crate::graph::{DataType, Descriptor, GraphBuilder, Limits, OperandId};
@@ -20,7 +20,7 @@ fn program(data_type: DataType, shapes: [&[u32]; 2], make: impl Fn(&mut GraphBui
     let inputs = [builder.input("past", past).unwrap(), builder.input("new", new).unwrap()];
     let outputs = make(&mut builder, inputs);
     let graph = builder.build(outputs.into_iter().map(|(name, id)| (name.to_owned(), id)).collect()).unwrap();
-    let plan = compile(graph, Cpu::new(1).evaluator(), Fusing::Chains, Preferences::default()).unwrap();
+    let plan = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
     lower(&plan, &Target { opens_shapes: Some(false), ..super::open_tests::target(false) }, &|| Ok(())).unwrap()
 }
 

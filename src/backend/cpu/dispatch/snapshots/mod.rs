@@ -5,12 +5,12 @@
 
 mod networks;
 
-use super::{Patterns, Target};
+use super::Target;
 use crate::backend::cpu::cancel::Cancel;
+use crate::backend::cpu::capabilities::CpuCapabilities;
 use crate::backend::cpu::executable::choices;
-use crate::backend::cpu::fold::Evaluator;
 use crate::backend::cpu::kernels::Isa;
-use crate::compiler::{Fusing, Preferences, compile};
+use crate::compiler::compile;
 use crate::graph::Graph;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,9 +22,8 @@ fn snapshot(graph: &Graph) -> String {
     for isa in Isa::of_architecture() {
         for threads in [1, 2] {
             let target = Target::described(isa, threads);
-            let evaluator = Evaluator { cancel: Cancel::default(), patterns: Patterns(target) };
-            let preferences = Preferences { channels_last: true, widens: true, integers: true };
-            let plan = compile(graph.clone(), &evaluator, Fusing::Quick, preferences).expect("memory");
+            let capabilities = CpuCapabilities { cancel: Cancel::default(), target };
+            let plan = compile(graph.clone(), &capabilities).expect("memory");
             let mut text = String::new();
             for (step, name) in choices(plan, &target) {
                 let _ = writeln!(text, "{name:28} {step}");

@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::kernels::tests::numbers;
 use crate::backend::cpu::testing::{both, planned};
+use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Plan, Preferences, compile};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
@@ -348,8 +349,10 @@ fn what_is_dequantized_as_it_was_quantized_is_only_rounded() {
         let other = sketch.dequantize(quantized, 1, to, scale * 2.0, zero_point);
         let graph = sketch.build(&[rounded, quantized, other]);
         // Without kernels for integers the pair stays, and the one with another scale does anyway.
-        for (preferences, expected) in [(Preferences::default(), 2), (Cpu::new(1).preferences(), 1)] {
-            let plan = compile(graph.clone(), Cpu::new(1).evaluator(), Fusing::Quick, preferences).unwrap();
+        let cpu = Cpu::new(1);
+        let quick = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
+        for (preferences, expected) in [(quick, 2), (cpu.capabilities().preferences(), 1)] {
+            let plan = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
             let dequantizes = names(&plan).iter().filter(|name| name.contains("dequantizeLinear")).count();
             assert_eq!(dequantizes, expected);
         }

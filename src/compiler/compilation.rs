@@ -1,6 +1,8 @@
-//! Whether anybody still wants what the passes make, and how much they have looked at.
+//! What the passes of one compilation share: the backend that they ask, what may still be computed, and how many nodes they have
+//! looked at.
 
-use super::Evaluate;
+use super::budget::Budget;
+use super::capabilities::{Capabilities, Preferences};
 use crate::error::Result;
 use std::cell::Cell;
 
@@ -8,16 +10,26 @@ use std::cell::Cell;
 const BETWEEN: usize = 16;
 
 /// Goes through all passes of one compilation. Each loop of theirs over nodes is one over [`each`](Self::each).
-pub struct Progress<'a> {
-    pub evaluator: &'a dyn Evaluate,
+pub struct Compilation<'a> {
+    pub capabilities: &'a dyn Capabilities,
+    pub preferences: Preferences,
+    /// Nothing may be computed until there is one.
+    pub budget: Budget,
     looked_at: Cell<usize>,
     /// How many had been when the last question was asked.
     asked_at: Cell<usize>,
 }
 
-impl<'a> Progress<'a> {
-    pub fn new(evaluator: &'a dyn Evaluate) -> Progress<'a> {
-        Progress { evaluator, looked_at: Cell::new(0), asked_at: Cell::new(0) }
+impl<'a> Compilation<'a> {
+    pub fn new(capabilities: &'a dyn Capabilities) -> Compilation<'a> {
+        let preferences = capabilities.preferences();
+        let (looked_at, asked_at) = Default::default();
+        Compilation { capabilities, preferences, budget: Budget::default(), looked_at, asked_at }
+    }
+
+    /// The same with a budget.
+    pub fn with(self, budget: Budget) -> Compilation<'a> {
+        Compilation { budget, ..self }
     }
 
     /// A node more has been looked at. What follows others from a node counts them, so that work which is not linear in the
@@ -35,7 +47,7 @@ impl<'a> Progress<'a> {
     /// # Errors
     /// When nobody wants the graph any more.
     pub fn check(&self) -> Result<()> {
-        self.evaluator.check()
+        self.capabilities.check()
     }
 
     /// The items of a loop, which ends with the first error, when nobody wants the graph any more.
@@ -53,9 +65,13 @@ impl<'a> Progress<'a> {
 
     /// For tests of passes that compute nothing.
     #[cfg(test)]
-    pub fn unasked() -> Progress<'static> {
+    pub fn unasked() -> Compilation<'static> {
         struct Nobody;
-        impl Evaluate for Nobody {
+        impl Capabilities for Nobody {
+            fn preferences(&self) -> Preferences {
+                super::capabilities::EVERYTHING
+            }
+
             fn evaluate(
                 &self,
                 _: &crate::graph::Op,
@@ -65,7 +81,7 @@ impl<'a> Progress<'a> {
                 panic!("nothing is computed here")
             }
         }
-        Progress::new(&Nobody)
+        Compilation::new(&Nobody)
     }
 }
 
@@ -74,7 +90,8 @@ mod tests {
     use super::*;
     use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::{Fusing, Pattern, Preferences, passes};
+    use crate::compiler::testing::EVERYTHING;
+    use crate::compiler::{Pattern, passes};
     use crate::error::{Error, Kind};
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast};
@@ -92,17 +109,21 @@ mod tests {
         most: usize,
     }
 
-    impl Evaluate for Asked {
+    impl Capabilities for Asked {
+        fn preferences(&self) -> Preferences {
+            EVERYTHING
+        }
+
         fn accepts(&self, pattern: &Pattern<'_>) -> bool {
-            self.cpu.evaluator().accepts(pattern)
+            self.cpu.capabilities().accepts(pattern)
         }
 
         fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
-            self.cpu.evaluator().is_quick(op, number)
+            self.cpu.capabilities().is_quick(op, number)
         }
 
         fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
-            self.cpu.evaluator().evaluate(op, operands, outputs)
+            self.cpu.capabilities().evaluate(op, operands, outputs)
         }
 
         fn check(&self) -> Result<()> {
@@ -117,10 +138,9 @@ mod tests {
     /// How often the compiler asks, how many nodes it looks at, and whether there is a plan.
     fn compiled(graph: Graph, most: usize) -> (usize, usize, bool) {
         let asked = Asked { cpu: Cpu::new(1), questions: Cell::new(0), most };
-        let progress = Progress::new(&asked);
-        let all = Preferences { channels_last: true, widens: true, integers: true };
-        let plan = passes(usize::MAX, graph, &progress, Fusing::Quick, all);
-        (asked.questions.get(), progress.looked_at(), plan.is_ok())
+        let compilation = Compilation::new(&asked).with(Budget::beside(&graph, usize::MAX));
+        let plan = passes(usize::MAX, graph, &compilation);
+        (asked.questions.get(), compilation.looked_at(), plan.is_ok())
     }
 
     /// A chain: what it begins with, what makes the next value of one, and what makes the output.

@@ -1,25 +1,39 @@
-//! Computes constant nodes for the compiler, with the reference kernels.
+//! What the CPU answers the compiler. Constants are computed with the reference kernels.
 
+use super::aligned::aligned;
 use super::cancel::Cancel;
-use super::dispatch::Patterns;
+use super::dispatch::{Patterns, Target};
 use super::view::{Arguments, View, ViewMut};
 use super::{kernels, reference};
-use crate::compiler::{Evaluate, Pattern};
+use crate::compiler::{Capabilities, Fusing, Pattern, Preferences};
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Op, OperandId};
+use crate::graph::{ConstantBytes, Descriptor, Op, OperandId};
 use crate::memory::{self, Bytes};
 use std::sync::Arc;
 
-/// Computes until the context ends, whose builds would otherwise keep others waiting.
+/// Answers for a target, until the context ends, whose builds would otherwise keep others waiting.
 #[derive(Clone, Debug)]
-pub struct Evaluator {
+pub struct CpuCapabilities {
     pub cancel: Cancel,
-    pub patterns: Patterns,
+    pub target: Target,
 }
 
-impl Evaluate for Evaluator {
+impl Capabilities for CpuCapabilities {
+    fn preferences(&self) -> Preferences {
+        if !self.target.has_kernels() {
+            return Preferences::default();
+        }
+        Preferences {
+            fusing: Fusing::Quick,
+            channels_last: true,
+            widens: true,
+            integers: Some(self.target.tuning.integer_multiplications),
+            transposed_outputs: kernels::conv_transpose::LEAST_OUTPUTS as u32,
+        }
+    }
+
     fn accepts(&self, pattern: &Pattern<'_>) -> bool {
-        self.patterns.accepts(pattern)
+        Patterns(self.target).accepts(pattern)
     }
 
     fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
@@ -54,7 +68,7 @@ impl Evaluate for Evaluator {
         Ok(results.into_iter().map(ConstantBytes::new).collect())
     }
 
-    fn later(&self) -> Option<Arc<dyn Evaluate + Send + Sync>> {
+    fn later(&self) -> Option<Arc<dyn Capabilities + Send + Sync>> {
         Some(Arc::new(self.clone()))
     }
 
@@ -62,36 +76,4 @@ impl Evaluate for Evaluator {
         memory::check()?;
         self.cancel.check()
     }
-}
-
-/// Bytes of a constant as kernels need them: at an address that suits every element type.
-pub enum Aligned<'a> {
-    AsTheyAre(&'a [u8]),
-    Copied(Bytes),
-}
-
-impl std::ops::Deref for Aligned<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Aligned::AsTheyAre(bytes) => bytes,
-            Aligned::Copied(bytes) => bytes,
-        }
-    }
-}
-
-/// For elements of every type.
-pub fn is_aligned(bytes: &[u8]) -> bool {
-    bytes.as_ptr().addr().is_multiple_of(8)
-}
-
-/// For elements of this type.
-pub fn is_aligned_for(data_type: DataType, bytes: &[u8]) -> bool {
-    bytes.as_ptr().addr().is_multiple_of(data_type.bits().div_ceil(8))
-}
-
-/// The same bytes, copied if they must be.
-pub fn aligned(bytes: &[u8]) -> Result<Aligned<'_>> {
-    Ok(if is_aligned(bytes) { Aligned::AsTheyAre(bytes) } else { Aligned::Copied(Bytes::copy_of(bytes)?) })
 }
