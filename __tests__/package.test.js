@@ -87,17 +87,25 @@ test('runs, from require(), import and the command line', () => {
   expect(execFileSync(process.execPath, [path.join(folder, 'bin', 'webnn-node.js'), '--version'], { encoding: 'utf8' })).toBe(`${version}\n`);
 });
 
-/** Whether `checkPaths` throws of a file with these bytes. */
-function checkPaths(bytes) {
-  const file = path.join(project, 'addon.bin');
-  fs.writeFileSync(file, bytes);
+/** Evaluates an expression with what check.mjs exports. */
+function check(expression) {
   const program = `
-    import { checkPaths } from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/check.mjs')).href)};
-    try { checkPaths(${JSON.stringify(file)}, ['/home/builder', '/checkout of mine']); console.log('ok'); } catch ({ message }) { console.log(message); }`;
+    import * as checks from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/check.mjs')).href)};
+    try { console.log(${expression}); } catch ({ message }) { console.log(message); }`;
   return execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' }).trim();
 }
 
 test('holds no addon with a path of the machine that built it', () => {
-  expect(checkPaths('\0cargo/registry/src/a.rs\0/home/builderless/b.rs\0')).toBe('ok');
-  expect(checkPaths('\0cargo/registry/src/a.rs\0/checkout of mine/src/b.rs\0c')).toContain('holds a path of this machine: /checkout of mine/src/b.rs (');
+  const file = path.join(project, 'addon.bin');
+  const checkPaths = () => check(`checks.checkPaths(${JSON.stringify(file)}, ['/home/builder', '/checkout of mine'])`);
+  fs.writeFileSync(file, '\0cargo/registry/src/a.rs\0/home/builderless/b.rs\0');
+  expect(checkPaths()).toBe('undefined');
+  fs.writeFileSync(file, '\0cargo/registry/src/a.rs\0/checkout of mine/src/b.rs\0c');
+  expect(checkPaths()).toContain('holds a path of this machine: /checkout of mine/src/b.rs (');
+});
+
+test('holds no addon that wants more of a system than Node.js does', () => {
+  expect(check("checks.newerThan('GLIBC_2.28 GLIBC_2.2.5 GLIBC_2.35 GLIBC_2.9', '2.28')")).toBe("[ '2.35' ]");
+  const imports = ['KERNEL32.dll', 'api-ms-win-core-synch-l1-2-0.dll', 'libgcc_s_seh-1.dll', 'dxgi.dll'].map((name) => `\tDLL Name: ${name}`).join('\n');
+  expect(check(`checks.foreignImports(${JSON.stringify(imports)})`)).toBe("[ 'libgcc_s_seh-1.dll', 'dxgi.dll' ]");
 });

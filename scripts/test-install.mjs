@@ -33,7 +33,7 @@ const names = args.filter((arg) => arg !== 'quick');
 const { version } = ours();
 const own = Object.keys(platforms).find((name) => name.startsWith(`${process.platform}-${process.arch}`));
 
-const folder = await tarballs();
+const { folder, published } = await tarballs();
 const registry = await startRegistry(folder);
 const project = new Project(registry);
 const tally = new Tally();
@@ -42,7 +42,7 @@ await trial('npm install from the tarballs', async () => {
   await project.npm('install', '--ignore-scripts', `webnn-node@${version}`);
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
-const setting = { registry, project, folder, version, own, expected, quick, times: quick ? 3 : 100 };
+const setting = { registry, project, folder, version, own, published, expected, quick, times: quick ? 3 : 100 };
 const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, cloneTrials, systemTrials, windowsTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
@@ -64,7 +64,7 @@ async function trial(name, work, always = false) {
   }
 }
 
-/** A copy of dist/, with the packages that it lacks made from what is built here. */
+/** A copy of dist/, with the packages that it lacks made from what is built here. `published`: this machine's was in dist/. */
 async function tarballs() {
   const destination = mkdtempSync(path.join(tmpdir(), 'webnn-tarballs-'));
   const has = (name) => existsSync(dist) && readdirSync(dist).includes(`${name}-${version}.tgz`);
@@ -72,10 +72,11 @@ async function tarballs() {
   // What is JavaScript is packed anew: it takes no time, and cannot be stale.
   await packJavaScript(destination);
   await packOverride(destination);
-  if (!has(`webnn-node-${own}`)) {
+  const published = has(`webnn-node-${own}`);
+  if (!published) {
     await setUp();
     mkdirSync(inRepository('target', 'package'), { recursive: true });
     await packPlatform(own, inRepository('native', `webnn-node.${process.platform}-${process.arch}.node`), {}, destination);
   }
-  return destination;
+  return { folder: destination, published };
 }

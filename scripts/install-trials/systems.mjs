@@ -120,6 +120,7 @@ async function compareImage(project, setting, command, args) {
 
 /** Debian 11 has glibc 2.31, and the oldest Node.js that is supported runs there. */
 const oldTrials = (setting) => (process.arch !== 'x64' || setting.quick ? [] : [['on glibc 2.31, of Debian 11', async () => {
+  if (!setting.published) throw new LeftOut(`dist/ has no package of it (npm run package -- ${setting.own})`);
   const root = await debianRoot('bullseye', 'x64', ['libc6', 'libstdc++6', 'libgcc-s1', 'libatomic1']);
   const libraries = ['lib', 'usr/lib'].map((folder) => path.join(root, folder, 'x86_64-linux-gnu'));
   const start = ['--library-path', libraries.join(':'), await nodeOfVersion('20')];

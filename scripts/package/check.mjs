@@ -13,11 +13,15 @@ const LARGEST = 20e6;
 /** Libraries that every system has which Node runs on. Neither libstdc++ nor libgcc_s: musl's images lack them. */
 const libraries = /^(lib(c|m|dl|pthread|rt)\.so(\.\d+)?|ld-linux[-\w]*\.so\.\d|libc\.musl-\w+\.so\.1)$/;
 
+/** The same for Windows: none of MinGW's own, and neither DXGI nor Direct3D, which servers without a desktop lack. */
+const windowsLibraries = /^(api-ms-win-(core|crt)-[\w-]+|advapi32|bcrypt|bcryptprimitives|gdi32|kernel32|ntdll|ole32|oleaut32|psapi|shell32|user32|userenv|ws2_32)\.dll$/i;
+
 /** @returns {Promise<number>} its size */
 export async function checkAddon(name, file) {
   const { size } = statSync(file);
   if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
   if (targets[name].triple.includes('linux')) await checkElf(file);
+  if (targets[name].triple === 'x86_64-pc-windows-gnu') await checkPe(file);
   checkPaths(file, Object.values(await ownPaths()));
   await checkVersion(name, file);
   return size;
@@ -52,6 +56,18 @@ async function checkElf(file) {
   if (!/NODELETE/.test(dynamic)) throw new Error(`${file} may be unmapped while its threads return (build.rs)`);
   const versions = newerThan(await must('readelf', ['--wide', '--version-info', file]), GLIBC);
   if (versions.length > 0) throw new Error(`${file} wants ${versions.join(', ')}, which is newer than glibc ${GLIBC}`);
+}
+
+async function checkPe(file) {
+  if (!(await succeeds('objdump', ['--version']))) throw new Error('objdump was not found: install binutils');
+  const others = foreignImports(await must('objdump', ['--private-headers', file]));
+  if (others.length > 0) throw new Error(`${file} wants ${others.join(', ')}`);
+}
+
+/** What a library for Windows imports that not every Windows has. */
+export function foreignImports(text) {
+  const imports = [...text.matchAll(/^\s*DLL Name: (.*)$/gm)].map(([, library]) => library.trim());
+  return imports.filter((library) => !windowsLibraries.test(library));
 }
 
 /** The versions of glibc's symbols in `text` that a glibc does not have. */
