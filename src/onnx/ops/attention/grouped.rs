@@ -72,6 +72,153 @@ struct Step {
     causal: bool,
 }
 
+/// Where the sequences are: the last valid position of each, and where the new part begins, [batch, 1, 1, 1].
+struct Places {
+    last: OperandId,
+    begin: OperandId,
+    /// How many of the new ones count, of each sequence, if that is given.
+    counts: Option<OperandId>,
+}
+
+impl Places {
+    fn of(node: &Node<'_>, [batch, length]: [u32; 2], emit: &mut Emit<'_>) -> Mapped<Places> {
+        let last = emit.input(node, 5)?;
+        let last = emit.cast(last, DataType::Int32)?;
+        let last = emit.reshape(last, &[batch, 1, 1, 1])?;
+        // A prompt begins at 0, also where it is padded behind its end.
+        let counts = emit.optional(node, 16)?;
+        let begin = match counts {
+            Some(counts) => {
+                let counts = emit.cast(counts, DataType::Int32)?;
+                let counts = emit.reshape(counts, &[batch, 1, 1, 1])?;
+                let before = emit.sub(last, counts)?;
+                emit.with(BinaryKind::Add, before, 1.0)?
+            }
+            None => {
+                let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
+                let begin = emit.sub(last, back)?;
+                emit.clamp(begin, Some(0.0), None)?
+            }
+        };
+        Ok(Places { last, begin, counts })
+    }
+
+    /// The positions of the new part, [batch, length], of which a cache of angles has so many.
+    fn positions(&self, node: &Node<'_>, [batch, length]: [u32; 2], angles: &[u32], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+        match emit.optional(node, 9)? {
+            Some(given) if emit.shape(given) == [batch, length] => emit.within(given, angles, Negative::Outside),
+            Some(given) => Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
+            None => {
+                let steps = emit.positions(DataType::Int32, 2, 1, length)?;
+                let begin = emit.reshape(self.begin, &[batch, 1])?;
+                let positions = emit.add(begin, steps)?;
+                // What is padded behind a part of a prompt is not looked at.
+                let positions = match self.counts {
+                    Some(_) => {
+                        let last = emit.reshape(self.last, &[batch, 1])?;
+                        emit.binary(BinaryKind::Min, positions, last)?
+                    }
+                    None => positions,
+                };
+                emit.within(positions, angles, Negative::Outside)
+            }
+        }
+    }
+}
+
+/// Queries and new keys with their norms, if the node has any.
+fn with_norms(node: &Node<'_>, [query, key]: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+    let (Some(of_query), Some(of_key)) = (emit.optional(node, 14)?, emit.optional(node, 15)?) else {
+        return match node.optional(14).is_some() || node.optional(15).is_some() {
+            true => Err("a norm of queries without one of keys, or the other way round".into()),
+            false => Ok([query, key]),
+        };
+    };
+    let epsilon = node.float("qk_norm_epsilon", 1e-6)? as f32;
+    let query = simplified(query, of_query, 3, node.float("q_norm_epsilon", epsilon)?, emit)?;
+    let key = simplified(key, of_key, 3, node.float("k_norm_epsilon", epsilon)?, emit)?;
+    Ok([query, key])
+}
+
+/// Queries and new keys, rotated by their positions if the node does that.
+fn with_rotation(node: &Node<'_>, [query, key]: [OperandId; 2], places: &Places, emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+    if !node.flag("do_rotary", false)? {
+        return Ok([query, key]);
+    }
+    let shape = emit.shape(query);
+    let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
+    let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
+    let interleaved = node.flag("rotary_interleaved", false)?;
+    let number = emit.shape(cos)[..1].to_vec();
+    let positions = places.positions(node, [shape[0], shape[2]], &number, emit)?;
+    let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
+    let of_key = emit.data_type(key);
+    let (query, key) = (wide(query, emit)?, wide(key, emit)?);
+    let query = rotate(query, cos, sin, width, interleaved, emit)?;
+    let key = rotate(key, cos, sin, width, interleaved, emit)?;
+    Ok([query, emit.cast(key, of_key)?])
+}
+
+/// How long the present cache is.
+struct Growth {
+    /// Rows of the past.
+    past: u32,
+    /// The total length, where it is known.
+    total: Option<Vec<i64>>,
+    /// Whether the cache has a fixed size.
+    is_fixed: bool,
+    /// Whether it is a window that follows the sequence.
+    follows: bool,
+}
+
+impl Growth {
+    fn of(node: &Node<'_>, length: u32, has_counts: bool, emit: &Emit<'_>) -> Mapped<Growth> {
+        let past = match node.optional(3) {
+            Some(past) => past.shape(emit.builder).get(2).copied().unwrap_or(0) as u32,
+            None => 0,
+        };
+        // How long the present cache is follows from it where the past is no cache of ours, which grows.
+        let total = match node.optional(6) {
+            Some(_) if past > 0 => Some(node.constant(6, "the total length")?.integers()),
+            total => total.and_then(Value::constant).map(Tensor::integers),
+        };
+        let is_fixed = past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
+        let follows = node.flag("sliding_window_cache", false)?;
+        // Between the two nobody knows which rows of the past count.
+        let grown = i64::from(past) + i64::from(length);
+        let is_other = |total: &&i64| **total > i64::from(past) && **total != grown;
+        if past > 0
+            && !has_counts
+            && !follows
+            && let Some(found) = total.as_ref().and_then(|total| total.iter().find(is_other))
+        {
+            return Err(format!(
+                "total_sequence_length is {found} for {past} past and {length} new keys, allowed {grown}, or up to {past} in a cache of \
+                 a fixed size"
+            )
+            .into());
+        }
+        Ok(Growth { past, total, is_fixed, follows })
+    }
+
+    /// The keys and values of all positions. Those of one sequence that grows come one after the other, and so do those of several that are
+    /// known to be full; else they lie where each of them ends.
+    fn keys(&self, node: &Node<'_>, step: &Step, batch: u32, has_counts: bool, emit: &mut Emit<'_>) -> Mapped<Keys> {
+        let &Growth { past, is_fixed, .. } = self;
+        let ends = node.optional(5).and_then(Value::constant).map(Tensor::integers);
+        let are_full = ends.is_some_and(|ends| ends.iter().all(|&end| end + 1 == i64::from(past) + i64::from(step.length)));
+        if self.follows {
+            step.following(node, past, emit)
+        } else if is_fixed || past > 0 && (batch > 1 && !are_full || has_counts) {
+            // With padded chunks a cache may grow by less than they are long.
+            let longest = self.total.as_ref().filter(|_| is_fixed || has_counts).and_then(|total| total.first().copied());
+            step.written(node, past, if is_fixed { Written::Within } else { Written::Behind }, longest, emit)
+        } else {
+            step.behind(node, past, emit)
+        }
+    }
+}
+
 /// How much of the cache is filled is data (`seqlens_k`), while its size is not. The cache may grow with each step: then the
 /// past is full, and the present one sequence longer; of several sequences only the longest need fill its part of the past.
 /// Where the total length is known not to be above the past's, the cache has a fixed size. What is new is written where the
@@ -80,122 +227,25 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let [heads, key_heads] = heads(node)?;
     let [query, key, value] = packed_or_apart(node, [heads, key_heads], emit)?;
     let of_given = emit.data_type(query);
-    let mut query = split_heads(query, heads, emit)?;
-    let mut new_key = split_heads(key, key_heads, emit)?;
-    let mut new_value = split_heads(value, key_heads, emit)?;
+    let query = split_heads(query, heads, emit)?;
+    let key = split_heads(key, key_heads, emit)?;
+    let value = split_heads(value, key_heads, emit)?;
     let shape = emit.shape(query);
     let (batch, length) = (shape[0], shape[2]);
-    let past = match node.optional(3) {
-        Some(past) => past.shape(emit.builder).get(2).copied().unwrap_or(0) as u32,
-        None => 0,
-    };
     let of = type_of_scores(query, emit);
-    // The last valid position of each sequence.
-    let lengths = emit.input(node, 5)?;
-    let lengths = emit.cast(lengths, DataType::Int32)?;
-    let lengths = emit.reshape(lengths, &[batch, 1, 1, 1])?;
-    // Where the new part begins: a prompt at 0, also where it is padded behind its end.
-    let counts = emit.optional(node, 16)?;
-    let begin = match counts {
-        Some(counts) => {
-            let counts = emit.cast(counts, DataType::Int32)?;
-            let counts = emit.reshape(counts, &[batch, 1, 1, 1])?;
-            let before = emit.sub(lengths, counts)?;
-            emit.with(BinaryKind::Add, before, 1.0)?
-        }
-        None => {
-            let back = emit.scalar(DataType::Int32, f64::from(length) - 1.0)?;
-            let begin = emit.sub(lengths, back)?;
-            emit.clamp(begin, Some(0.0), None)?
-        }
-    };
-    if let (Some(of_query), Some(of_key)) = (emit.optional(node, 14)?, emit.optional(node, 15)?) {
-        let epsilon = node.float("qk_norm_epsilon", 1e-6)? as f32;
-        query = simplified(query, of_query, 3, node.float("q_norm_epsilon", epsilon)?, emit)?;
-        new_key = simplified(new_key, of_key, 3, node.float("k_norm_epsilon", epsilon)?, emit)?;
-    } else if node.optional(14).is_some() || node.optional(15).is_some() {
-        return Err("a norm of queries without one of keys, or the other way round".into());
-    }
-    if node.flag("do_rotary", false)? {
-        let (cos, sin) = (emit.input(node, 7)?, emit.input(node, 8)?);
-        let width = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
-        let interleaved = node.flag("rotary_interleaved", false)?;
-        let positions = match emit.optional(node, 9)? {
-            Some(given) if emit.shape(given) == [batch, length] => {
-                emit.within(given, &emit.shape(cos)[..1], Negative::Outside)?
-            }
-            Some(given) => return Err(format!("position ids of shape {:?}", emit.shape(given)).into()),
-            None => {
-                let steps = emit.positions(DataType::Int32, 2, 1, length)?;
-                let begin = emit.reshape(begin, &[batch, 1])?;
-                let positions = emit.add(begin, steps)?;
-                // What is padded behind a part of a prompt is not looked at.
-                let positions = match counts {
-                    Some(_) => {
-                        let last = emit.reshape(lengths, &[batch, 1])?;
-                        emit.binary(BinaryKind::Min, positions, last)?
-                    }
-                    None => positions,
-                };
-                emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?
-            }
-        };
-        let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
-        let of_key = emit.data_type(new_key);
-        (query, new_key) = (wide(query, emit)?, wide(new_key, emit)?);
-        query = rotate(query, cos, sin, width, interleaved, emit)?;
-        new_key = rotate(new_key, cos, sin, width, interleaved, emit)?;
-        new_key = emit.cast(new_key, of_key)?;
-    }
-    let (of_keys, of_values) = (emit.shape(new_key)[3], emit.shape(new_value)[3]);
-    let key_coding = Coding::of(node, "k_quant_type", 12, key_heads, of_keys, emit)?;
-    let value_coding = Coding::of(node, "v_quant_type", 13, key_heads, of_values, emit)?;
-    if let Some(coding) = key_coding {
-        new_key = coding.quantized(new_key, emit)?;
-    }
-    if let Some(coding) = value_coding {
-        new_value = coding.quantized(new_value, emit)?;
-    }
-    // How long the present cache is follows from it where the past is no cache of ours, which grows.
-    let total = match node.optional(6) {
-        Some(_) if past > 0 => Some(node.constant(6, "the total length")?.integers()),
-        total => total.and_then(Value::constant).map(Tensor::integers),
-    };
-    let fixed = past > 0 && total.as_ref().is_some_and(|total| total.iter().all(|&total| total <= i64::from(past)));
-    let follows = node.flag("sliding_window_cache", false)?;
-    // Between the two nobody knows which rows of the past count.
-    let grown = i64::from(past) + i64::from(length);
-    let is_other = |total: &&i64| **total > i64::from(past) && **total != grown;
-    if past > 0
-        && counts.is_none()
-        && !follows
-        && let Some(found) = total.as_ref().and_then(|total| total.iter().find(is_other))
-    {
-        return Err(format!(
-            "total_sequence_length is {found} for {past} past and {length} new keys, allowed {grown}, or up to {past} in a cache of a \
-             fixed size"
-        )
-        .into());
-    }
-    let causal = node.flag("causal", true)?;
-    let window = node.int("local_window_size", -1)?;
+    let places = Places::of(node, [batch, length], emit)?;
+    let [query, key] = with_norms(node, [query, key], emit)?;
+    let [query, key] = with_rotation(node, [query, key], &places, emit)?;
+    let codings = Codings::of(node, key_heads, [key, value], emit)?;
+    let [key, value] = codings.quantized([key, value], emit)?;
+    let has_counts = places.counts.is_some();
+    let growth = Growth::of(node, length, has_counts, emit)?;
+    let (causal, window) = (node.flag("causal", true)?, node.int("local_window_size", -1)?);
     if !causal && window > 0 {
         return Err("the attribute local_window_size is above 0 beside causal = 0, where only -1 is allowed".into());
     }
-    let step = Step { key: new_key, value: new_value, length, of, last: lengths, begin, window, causal };
-    // The keys of one sequence that grows come one after the other, and so do those of several that are known to be full; else they lie
-    // where each of them ends.
-    let ends = node.optional(5).and_then(Value::constant).map(Tensor::integers);
-    let are_full = ends.is_some_and(|ends| ends.iter().all(|&end| end + 1 == i64::from(past) + i64::from(length)));
-    let keys = if follows {
-        step.following(node, past, emit)?
-    } else if fixed || past > 0 && (batch > 1 && !are_full || counts.is_some()) {
-        // With padded chunks a cache may grow by less than they are long.
-        let longest = total.as_ref().filter(|_| fixed || counts.is_some()).and_then(|total| total.first().copied());
-        step.written(node, past, if fixed { Written::Within } else { Written::Behind }, longest, emit)?
-    } else {
-        step.behind(node, past, emit)?
-    };
+    let step = Step { key, value, length, of, last: places.last, begin: places.begin, window, causal };
+    let keys = growth.keys(node, &step, batch, has_counts, emit)?;
     let (mut bias, mut added) = (keys.bias, None);
     if let Some(given) = emit.optional(node, 10)? {
         let columns = match keys.positions {
@@ -207,20 +257,8 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let scale = default_scale(node, query, emit)?;
     let softcap = node.float("softcap", 0.0)?;
-    // A score of each head besides those of the keys, whose weight goes to no value.
-    let sink = match emit.optional(node, 11)? {
-        Some(sink) => Some(emit.reshape(sink, &[1, heads, 1, 1])?),
-        None if node.int("smooth_softmax", -1)? > 0 => Some(emit.scalar(of, 0.0)?),
-        None => None,
-    };
-    let numbers = |cache: OperandId, coding: Option<Coding>, emit: &mut Emit<'_>| match coding {
-        Some(coding) => coding.numbers(cache, emit),
-        None => Ok(cache),
-    };
-    let of_keys = numbers(keys.key, key_coding, emit)?;
-    let of_values = numbers(keys.value, value_coding, emit)?;
-    // The result has the type of the values.
-    let of_values = if value_coding.is_some() { emit.cast(of_values, of_given)? } else { of_values };
+    let sink = sink(node, heads, of, emit)?;
+    let [of_keys, of_values] = codings.numbers([keys.key, keys.value], of_given, emit)?;
     let attention = Attention { query, key: of_keys, value: of_values, scale, bias, softcap };
     let shown = node.int("qk_output", 0)?;
     if shown == 0 || !node.has_output(3) {
@@ -237,20 +275,62 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         other => return Err(format!("the attribute qk_output is {other}, allowed 0 to 2").into()),
     };
     let number = emit.shape(keys.key)[2];
-    let mut scores = emit.reshape(scores, &[batch, heads, length, number])?;
+    let scores = emit.reshape(scores, &[batch, heads, length, number])?;
     // Before the softmax, with what the node adds to them and without what hides keys.
-    if let Some(added) = added.filter(|_| shown == 1) {
+    let scores = shown_scores(scores, added.filter(|_| shown == 1), &growth, emit)?;
+    let scores = emit.cast(scores, of_given)?;
+    Ok(vec![join_heads(result, emit)?.into(), keys.presents[0].into(), keys.presents[1].into(), scores.into()])
+}
+
+/// A score of each head besides those of the keys, whose weight goes to no value.
+fn sink(node: &Node<'_>, heads: u32, of: DataType, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+    Ok(match emit.optional(node, 11)? {
+        Some(sink) => Some(emit.reshape(sink, &[1, heads, 1, 1])?),
+        None if node.int("smooth_softmax", -1)? > 0 => Some(emit.scalar(of, 0.0)?),
+        None => None,
+    })
+}
+
+/// The scores [batch, heads, queries, keys] that the node shows, with what is added to them.
+fn shown_scores(mut scores: OperandId, added: Option<OperandId>, growth: &Growth, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let number = emit.shape(scores)[3];
+    if let Some(added) = added {
         let added = wide(added, emit)?;
         scores = emit.add(scores, added)?;
     }
     // Of a cache of a fixed size only so much is shown as the longest sequence has.
-    if let Some(total) = total.as_ref().and_then(|total| total.first()).and_then(|&total| u32::try_from(total).ok())
+    if let Some(total) = growth.total.as_ref().and_then(|total| total.first()).and_then(|&total| u32::try_from(total).ok())
         && total < number
     {
         scores = emit.slice_axis(scores, 3, 0, total)?;
     }
-    let scores = emit.cast(scores, of_given)?;
-    Ok(vec![join_heads(result, emit)?.into(), keys.presents[0].into(), keys.presents[1].into(), scores.into()])
+    Ok(scores)
+}
+
+/// How the keys and the values of the cache are stored, if not as they are.
+struct Codings([Option<Coding>; 2]);
+
+impl Codings {
+    fn of(node: &Node<'_>, heads: u32, [key, value]: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<Codings> {
+        let (of_keys, of_values) = (emit.shape(key)[3], emit.shape(value)[3]);
+        let keys = Coding::of(node, "k_quant_type", 12, heads, of_keys, emit)?;
+        let values = Coding::of(node, "v_quant_type", 13, heads, of_values, emit)?;
+        Ok(Codings([keys, values]))
+    }
+
+    fn quantized(&self, new: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+        let mut each =
+            |coding: Option<Coding>, new| if let Some(coding) = coding { coding.quantized(new, emit) } else { Ok(new) };
+        Ok([each(self.0[0], new[0])?, each(self.0[1], new[1])?])
+    }
+
+    /// The numbers of a cache. Those of values have the type of the result.
+    fn numbers(&self, cache: [OperandId; 2], of_result: DataType, emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+        let mut each =
+            |coding: Option<Coding>, cache| if let Some(coding) = coding { coding.numbers(cache, emit) } else { Ok(cache) };
+        let (keys, values) = (each(self.0[0], cache[0])?, each(self.0[1], cache[1])?);
+        Ok([keys, if self.0[1].is_some() { emit.cast(values, of_result)? } else { values }])
+    }
 }
 
 /// Where what is new of a cache is written.
