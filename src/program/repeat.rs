@@ -209,26 +209,15 @@ impl Run {
         most: usize,
         collects: usize,
     ) -> Result<Vec<Held>> {
-        let fail = |text: String| Error::new(Kind::Operation, text);
         let batch = sources.first().map_or(0, |line| line.tensor.shape[0]);
         let states = carried.iter().map(|state| self.tensor(state)).collect::<Result<Vec<Tensor>>>()?;
         let all = states.iter().chain(sources.iter().map(|line| &line.tensor));
         if let Some(other) = all.map(|tensor| tensor.shape.first()).find(|&size| size != Some(&batch)) {
             let found = other.map_or("no".to_owned(), usize::to_string);
-            return Err(fail(format!("found {found} batches of an input, where another one has {batch}")));
+            let text = format!("found {found} batches of an input, where another one has {batch}");
+            return Err(Error::new(Kind::Operation, text));
         }
-        let lengths = match lengths.filter(|value| !matches!(value, Held::Nothing)) {
-            None => vec![most; batch],
-            Some(value) => {
-                let lengths = self.tensor(value)?.integers();
-                let known = lengths.iter().filter_map(|&length| usize::try_from(length).ok().filter(|&length| length <= most));
-                let known: Vec<usize> = known.collect();
-                if known.len() != lengths.len() || known.len() != batch {
-                    return Err(fail(format!("found the lengths {lengths:?}, allowed {batch} numbers from 0 to {most}")));
-                }
-                known
-            }
-        };
+        let lengths = self.lengths(lengths, batch, most)?;
         let mut last: Vec<Collected> = states.iter().map(|_| Collected::default()).collect();
         let mut collected: Vec<Vec<Collected>> = (0..collects).map(|_| Vec::new()).collect();
         for (at, &length) in lengths.iter().enumerate() {
@@ -254,24 +243,42 @@ impl Run {
         let first = body.graph.output.len() - collects;
         for (position, batches) in collected.into_iter().enumerate() {
             let like = batches.iter().flat_map(|batch| batch.parts.first()).map(|part| (part.element, part.shape.clone())).next();
-            let (element, shape) = like.unwrap_or_else(|| crate::onnx::declared(&body.graph.output[first + position]));
-            let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
-            let bytes = count.and_then(|count| element.byte_length(count)).unwrap_or(usize::MAX);
-            let total = bytes.saturating_mul(most).saturating_mul(batch);
-            self.afford(total)?;
-            crate::memory::require(total)?;
-            let zeros = Tensor { element, shape: shape.clone(), bytes: vec![0; bytes].into() };
-            let mut all = Collected::default();
-            for mut batch in batches {
-                batch.parts.resize(most, zeros.clone());
-                if let Held::Host { tensor, .. } = stacked(batch, 0, false, (element, shape.clone()))? {
-                    all.parts.push(tensor);
-                }
-            }
-            let with_length = std::iter::once(most).chain(shape).collect();
-            results.push(stacked(all, 0, false, (element, with_length))?);
+            let like = like.unwrap_or_else(|| crate::onnx::declared(&body.graph.output[first + position]));
+            results.push(self.filled_up(batches, like, most)?);
         }
         Ok(results)
+    }
+
+    /// How many steps each batch has, at most so many.
+    fn lengths(&self, lengths: Option<&Held>, batch: usize, most: usize) -> Result<Vec<usize>> {
+        let Some(value) = lengths.filter(|value| !matches!(value, Held::Nothing)) else { return Ok(vec![most; batch]) };
+        let lengths = self.tensor(value)?.integers();
+        let known = lengths.iter().filter_map(|&length| usize::try_from(length).ok().filter(|&length| length <= most));
+        let known: Vec<usize> = known.collect();
+        if known.len() != lengths.len() || known.len() != batch {
+            let text = format!("found the lengths {lengths:?}, allowed {batch} numbers from 0 to {most}");
+            return Err(Error::new(Kind::Operation, text));
+        }
+        Ok(known)
+    }
+
+    /// What batches have collected, each filled up to so many parts with zeros.
+    fn filled_up(&self, batches: Vec<Collected>, (element, shape): (ElementType, Vec<usize>), most: usize) -> Result<Held> {
+        let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
+        let bytes = count.and_then(|count| element.byte_length(count)).unwrap_or(usize::MAX);
+        let total = bytes.saturating_mul(most).saturating_mul(batches.len());
+        self.afford(total)?;
+        crate::memory::require(total)?;
+        let zeros = Tensor { element, shape: shape.clone(), bytes: vec![0; bytes].into() };
+        let mut all = Collected::default();
+        for mut batch in batches {
+            batch.parts.resize(most, zeros.clone());
+            if let Held::Host { tensor, .. } = stacked(batch, 0, false, (element, shape.clone()))? {
+                all.parts.push(tensor);
+            }
+        }
+        let with_length = std::iter::once(most).chain(shape).collect();
+        stacked(all, 0, false, (element, with_length))
     }
 
     fn collect(&self, collected: &mut Collected, part: &Held) -> Result<()> {
