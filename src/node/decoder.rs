@@ -7,7 +7,7 @@ use super::onnx::{guarded, in_background, program};
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
-use crate::program::decoder::{Choice, Decoder, Extra, Next, Prompts, Sampling, Session, Work, start};
+use crate::program::decoder::{Choice, ConstantInput, Decoder, Next, Prompts, Sampling, Session, Work, start};
 use std::sync::{Arc, OnceLock};
 
 /// A decoder that exists, or is being looked at.
@@ -99,7 +99,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         .into_iter()
         .zip(shapes)
         .zip(arrays)
-        .map(|((name, shape), bytes)| Extra { name, shape, bytes, ..Extra::default() })
+        .map(|((name, shape), bytes)| ConstantInput { name, shape, bytes, ..ConstantInput::default() })
         .collect();
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;

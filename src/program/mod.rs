@@ -150,7 +150,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Weights::settle`].
-    fn adopt(&self, graph: &mut crate::graph::Graph, is_alone: bool) -> Result<()> {
+    fn share_weights(&self, graph: &mut crate::graph::Graph, is_alone: bool) -> Result<()> {
         graph.shared = self.shared.clone();
         graph.fp_math = self.fp_math;
         if is_alone { Ok(()) } else { self.weights.settle(graph, &self.loaded, &self.shared) }
@@ -168,7 +168,7 @@ impl Program {
         if let Some(graph) = &mut part.graph {
             // A single graph has its constants to itself.
             let is_alone = place != Place::Later && self.loaded.is_fixed() && self.steps.is_none();
-            self.adopt(graph, is_alone)?;
+            self.share_weights(graph, is_alone)?;
         }
         let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
             list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()

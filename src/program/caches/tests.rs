@@ -1,7 +1,7 @@
 //! Graphs of a bucket, against those for the rows that count alone.
 
-use super::bucket::in_bucket;
-use super::told::{Slopes, Told};
+use super::padding::{PaddingInput, Slopes};
+use super::proof::in_bucket;
 use crate::backend::cpu::reference::interpret;
 use crate::backend::cpu::testing::run;
 use crate::graph::ops::cumulative::CumulativeSum;
@@ -187,7 +187,7 @@ const SERVE: &[Case] = &[
     }),
 ];
 
-/// What a model is called, what of the reason is told, and the model.
+/// What a model is called, what the reason says, and the model.
 type Refused = (&'static str, &'static str, fn(Sketch) -> Graph);
 
 /// Those that do not serve a bucket.
@@ -295,7 +295,7 @@ fn numbers(count: usize, seed: u32) -> Vec<u8> {
 /// What an input is, for so many rows.
 fn given(name: &str, descriptor: &Descriptor) -> Vec<u8> {
     match descriptor.data_type {
-        // The second row is hidden.
+        // The second row is padding.
         DataType::Int32 => (0..descriptor.element_count()).flat_map(|i| i32::from(i != 1).to_ne_bytes()).collect(),
         _ => numbers(descriptor.element_count(), name.len() as u32),
     }
@@ -311,9 +311,10 @@ fn a_bucket_gives_what_the_rows_alone_would_give() {
     for (name, make) in SERVE {
         let graph = |rows| make(Sketch::new(rows));
         let rows = [BUCKET, BUCKET - 1, LEAST];
-        let (bucket, told) = in_bucket(rows.map(graph), rows, |name| name == "present").unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (bucket, padding_inputs) =
+            in_bucket(rows.map(graph), rows, |name| name == "present").unwrap_or_else(|e| panic!("{name}: {e}"));
         for length in LEAST..=BUCKET {
-            let hidden = BUCKET - length;
+            let padding = BUCKET - length;
             let alone = graph(length);
             let inputs: Vec<(String, Vec<u8>)> =
                 alone.inputs.iter().map(|(name, id)| (name.clone(), given(name, alone.descriptor(*id)))).collect();
@@ -324,8 +325,8 @@ fn a_bucket_gives_what_the_rows_alone_would_give() {
                 .iter()
                 .map(|(name, id)| {
                     let mut bytes = vec![0; bucket.descriptor(*id).byte_length()];
-                    match told.iter().find(|(other, _)| other == name) {
-                        Some((_, told)) => told.write(hidden, &mut bytes),
+                    match padding_inputs.iter().find(|(other, _)| other == name) {
+                        Some((_, padding_inputs)) => padding_inputs.write(padding, &mut bytes),
                         None => {
                             let (_, short) = inputs.iter().find(|(other, _)| other == name).unwrap();
                             let front = bytes.len() - short.len();
@@ -359,19 +360,19 @@ fn what_depends_on_the_length_otherwise_is_refused() {
 }
 
 #[test]
-fn whole_numbers_of_all_types_are_told() {
-    let told = |data_type, list: Vec<i64>, inner, long| Told::Counts {
+fn whole_numbers_of_all_types_are_written() {
+    let padding_inputs = |data_type, list: Vec<i64>, inner, long| PaddingInput::Counts {
         data_type,
         numbers: vec![7, -2, 9],
         slopes: Slopes { list, inner, long },
     };
     let mut bytes = [0; 24];
-    told(DataType::Int64, vec![1], 1, 3).write(3, &mut bytes);
+    padding_inputs(DataType::Int64, vec![1], 1, 3).write(3, &mut bytes);
     assert_eq!(bytemuck::pod_collect_to_vec::<u8, i64>(&bytes), [4, -5, 6]);
     let mut bytes = [0; 12];
-    told(DataType::Int32, vec![1, 0, 2], 1, 1).write(3, &mut bytes);
+    padding_inputs(DataType::Int32, vec![1, 0, 2], 1, 1).write(3, &mut bytes);
     assert_eq!(bytemuck::pod_collect_to_vec::<u8, i32>(&bytes), [4, -2, 3]);
     let mut halves = [1; 8];
-    Told::Hides { data_type: DataType::Float16, length: 4 }.write(1, &mut halves);
+    PaddingInput::Mask { data_type: DataType::Float16, length: 4 }.write(1, &mut halves);
     assert_eq!(halves, [0, 0xfc, 0, 0, 0, 0, 0, 0]);
 }

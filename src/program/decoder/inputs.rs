@@ -6,39 +6,45 @@ use crate::graph::Descriptor;
 use crate::onnx::caches::{Cache, Caches};
 use crate::onnx::fixed_caches::Filled;
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
-use crate::program::device::{Device, Failures, OwnedTensor};
+use crate::program::caches::{Allocator, InputValue, Memory};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A value for an input that every step of a sequence gets.
+/// A value of an input that is the same for every step of a sequence.
 #[derive(Debug, Default)]
-pub struct Extra {
+pub struct ConstantInput {
     pub name: String,
     pub shape: Vec<u32>,
     pub bytes: crate::memory::Bytes,
     /// The same on a device whose memory is elsewhere, once it was wanted.
-    pub on_device: Mutex<Option<Arc<OwnedTensor>>>,
+    pub on_device: Mutex<Option<Arc<Memory>>>,
 }
 
-impl Extra {
-    fn slot(&self) -> MutexGuard<'_, Option<Arc<OwnedTensor>>> {
+impl ConstantInput {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Memory>>> {
         self.on_device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value as a tensor of the device, which it is copied to once.
-    pub fn tensor(&self, device: &Arc<Device>, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
-        let mut slot = self.slot();
-        if let Some(tensor) = slot.as_ref().filter(|tensor| tensor.descriptor == *descriptor) {
-            return Ok(tensor.clone());
+    /// The value as a run takes it: a tensor of a device whose memory is elsewhere, which it is copied to once.
+    pub fn value(&self, descriptor: &Descriptor, allocator: Allocator<'_>) -> Result<InputValue> {
+        if !allocator.device.is_elsewhere() {
+            return crate::memory::Bytes::copy_of(&self.bytes).map(InputValue::Bytes);
         }
-        let tensor = device.upload(descriptor, &self.bytes, failures)?;
-        *slot = Some(tensor.clone());
-        Ok(tensor)
+        let mut tensor = self.lock();
+        if let Some(memory) = tensor.as_ref()
+            && let Memory::Device(tensor) = &**memory
+            && tensor.descriptor == *descriptor
+        {
+            return Ok(InputValue::Memory(memory.clone()));
+        }
+        let memory = Arc::new(Memory::Device(allocator.device.upload(descriptor, &self.bytes, allocator.failures)?));
+        *tensor = Some(memory.clone());
+        Ok(InputValue::Memory(memory))
     }
 
     /// Has it copied again: the tensor may not be what it should be.
     pub fn forget(&self) {
-        *self.slot() = None;
+        *self.lock() = None;
     }
 }
 
@@ -65,8 +71,8 @@ pub enum Role {
     State(usize),
     /// How much of caches of a fixed size is filled, of each sequence.
     Filled(Filled),
-    /// One whose value is given, by its number.
-    Extra(usize),
+    /// One whose value is the same for every step, by its number.
+    Constant(usize),
 }
 
 /// The inputs in the order of the file.
@@ -124,8 +130,8 @@ impl Roles {
                 return Err(Error::new(Kind::NotSupported, text));
             }
             let filled = counts.iter().find(|(count, _)| *count == at).map(|&(_, filled)| Role::Filled(filled));
-            let role = filled.or_else(|| role(input, caches)).unwrap_or(Role::Extra(others.len()));
-            if let Role::Extra(_) = role {
+            let role = filled.or_else(|| role(input, caches)).unwrap_or(Role::Constant(others.len()));
+            if let Role::Constant(_) = role {
                 others.push(input.name.clone());
             }
             inputs.push((role, input.clone()));
@@ -181,19 +187,19 @@ impl Roles {
     ///
     /// # Errors
     /// Those of [`Roles::checked`]; `TypeError` for another number of rows.
-    pub fn given(&self, extras: Vec<Extra>, prompts: usize) -> Result<Vec<Arc<Vec<Extra>>>> {
-        let all = self.checked(extras)?;
+    pub fn given(&self, constants: Vec<ConstantInput>, prompts: usize) -> Result<Vec<Arc<Vec<ConstantInput>>>> {
+        let all = self.checked(constants)?;
         let batch = self.inputs.iter().find(|(role, _)| *role == Role::Ids).and_then(|(_, ids)| ids.shape.first());
-        let has_rows = |extra: &Extra| {
-            let input = self.inputs.iter().find(|(_, input)| input.name == extra.name).map(|(_, input)| input);
+        let has_rows = |constant: &ConstantInput| {
+            let input = self.inputs.iter().find(|(_, input)| input.name == constant.name).map(|(_, input)| input);
             let first = input.and_then(|input| input.shape.first());
             matches!((first, batch), (Some(Size::Open(own)), Some(Size::Open(batch))) if own == batch)
         };
         let mut is_shared = true;
-        for extra in all.iter().filter(|extra| has_rows(extra)) {
-            let rows = extra.shape[0] as usize;
+        for constant in all.iter().filter(|constant| has_rows(constant)) {
+            let rows = constant.shape[0] as usize;
             if rows != 1 && rows != prompts {
-                let found = format!("{rows} rows of {:?}", extra.name);
+                let found = format!("{rows} rows of {:?}", constant.name);
                 return Err(Error::argument("inputs", found, format!("1, or {prompts} for as many prompts")));
             }
             is_shared &= rows == 1;
@@ -203,18 +209,18 @@ impl Roles {
             return Ok(vec![all; prompts]);
         }
         let of_prompt = |prompt: usize| {
-            let own = |extra: &Extra| {
-                let rows = if has_rows(extra) { extra.shape[0] as usize } else { 1 };
-                let length = extra.bytes.len() / rows;
+            let own = |constant: &ConstantInput| {
+                let rows = if has_rows(constant) { constant.shape[0] as usize } else { 1 };
+                let length = constant.bytes.len() / rows;
                 let first = if rows == 1 { 0 } else { prompt * length };
-                let mut shape = extra.shape.clone();
+                let mut shape = constant.shape.clone();
                 if rows > 1 {
                     shape[0] = 1;
                 }
-                let bytes = crate::memory::Bytes::copy_of(&extra.bytes[first..first + length])?;
-                Ok(Extra { name: extra.name.clone(), shape, bytes, ..Extra::default() })
+                let bytes = crate::memory::Bytes::copy_of(&constant.bytes[first..first + length])?;
+                Ok(ConstantInput { name: constant.name.clone(), shape, bytes, ..ConstantInput::default() })
             };
-            all.iter().map(own).collect::<Result<Vec<Extra>>>().map(Arc::new)
+            all.iter().map(own).collect::<Result<Vec<ConstantInput>>>().map(Arc::new)
         };
         (0..prompts).map(of_prompt).collect()
     }
@@ -223,33 +229,31 @@ impl Roles {
     ///
     /// # Errors
     /// `TypeError` where something is missing or has another shape or number of bytes, or is no such input.
-    fn checked(&self, extras: Vec<Extra>) -> Result<Vec<Extra>> {
-        if let Some(extra) = extras.iter().find(|extra| !self.others.contains(&extra.name)) {
-            return Err(Error::argument("inputs", format!("{:?}", extra.name), format!("{:?}", self.others)));
+    fn checked(&self, constants: Vec<ConstantInput>) -> Result<Vec<ConstantInput>> {
+        if let Some(constant) = constants.iter().find(|constant| !self.others.contains(&constant.name)) {
+            return Err(Error::argument("inputs", format!("{:?}", constant.name), format!("{:?}", self.others)));
         }
-        let mut all: HashMap<String, Extra> = extras.into_iter().map(|extra| (extra.name.clone(), extra)).collect();
+        let mut all: HashMap<String, ConstantInput> =
+            constants.into_iter().map(|constant| (constant.name.clone(), constant)).collect();
         let of = |name: &String| {
             let input = self.inputs.iter().find(|(_, input)| input.name == *name).map(|(_, input)| input);
-            let (Some(extra), Some(input)) = (all.remove(name), input) else {
+            let (Some(constant), Some(input)) = (all.remove(name), input) else {
                 return Err(Error::argument("inputs", format!("no value of {name:?}"), format!("values of {:?}", self.others)));
             };
             let is_like = |(size, allowed): (&u32, &Size)| !matches!(allowed, Size::Known(known) if known != size);
-            let fits = extra.shape.len() == input.shape.len() && extra.shape.iter().zip(&input.shape).all(is_like);
-            let descriptor = Descriptor { data_type: input.data_type, shape: extra.shape.iter().copied().collect() };
-            if !fits || descriptor.byte_length() != extra.bytes.len() {
-                let found = format!("{} bytes of shape {:?} for {name:?}", extra.bytes.len(), extra.shape);
+            let fits = constant.shape.len() == input.shape.len() && constant.shape.iter().zip(&input.shape).all(is_like);
+            let descriptor = Descriptor { data_type: input.data_type, shape: constant.shape.iter().copied().collect() };
+            if !fits || descriptor.byte_length() != constant.bytes.len() {
+                let found = format!("{} bytes of shape {:?} for {name:?}", constant.bytes.len(), constant.shape);
                 return Err(Error::argument("inputs", found, format!("{} of shape {:?}", input.data_type, input.shape)));
             }
-            Ok(extra)
+            Ok(constant)
         };
         self.others.iter().map(of).collect()
     }
 
-    /// The shapes of the inputs for a step.
-    ///
-    /// # Errors
-    /// `NotSupportedError` for a size of which nothing is known.
-    pub fn shapes(&self, caches: &Caches, extent: &Extent) -> Result<Vec<Vec<u32>>> {
+    /// The sizes that open dimensions have, by their names: the first input that tells one wins.
+    fn sizes_by_name(&self, caches: &Caches, extent: &Extent) -> HashMap<&str, u32> {
         let mut names: HashMap<&str, u32> = HashMap::new();
         let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         for (role, input) in &self.inputs {
@@ -257,7 +261,7 @@ impl Roles {
                 Role::Ids => vec![(0, 1), (1, tokens)],
                 Role::Mask { .. } => vec![(0, 1), (1, rows + tokens)],
                 Role::Rows(number) => vec![(caches.rows[*number].axis, rows)],
-                Role::Extra(number) => extent.given[*number].iter().copied().enumerate().collect(),
+                Role::Constant(number) => extent.given[*number].iter().copied().enumerate().collect(),
                 _ => vec![],
             };
             for (axis, size) in meant {
@@ -266,6 +270,16 @@ impl Roles {
                 }
             }
         }
+        names
+    }
+
+    /// The shapes of the inputs for a step.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for a size of which nothing is known.
+    pub fn shapes(&self, caches: &Caches, extent: &Extent) -> Result<Vec<Vec<u32>>> {
+        let names = self.sizes_by_name(caches, extent);
+        let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         let mut shapes = Vec::new();
         for (role, input) in &self.inputs {
             let rank = input.shape.len();
@@ -287,7 +301,7 @@ impl Roles {
                         continue;
                     }
                     Role::Rows(number) if caches.rows[*number].axis == axis => Some(rows),
-                    Role::Extra(number) => extent.given[*number].get(axis).copied(),
+                    Role::Constant(number) => extent.given[*number].get(axis).copied(),
                     _ => None,
                 };
                 let found = match (size, meant) {
@@ -331,13 +345,13 @@ impl Roles {
         for ((role, input), shape) in self.inputs.iter().zip(shapes) {
             let is_known = match role {
                 Role::LogitsToKeep | Role::UsesCache | Role::Filled(_) => true,
-                Role::Mask { .. } | Role::Positions | Role::Places => extent.way.is_told,
-                Role::Ids | Role::Rows(_) | Role::State(_) | Role::Extra(_) => false,
+                Role::Mask { .. } | Role::Positions | Role::Places => extent.way.knows_positions,
+                Role::Ids | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
             };
             if is_known {
                 let &Extent { rows, tokens: new, uses_cache, .. } = extent;
-                let sequence = Sequence { rows, before: rows, tokens: &[], new, hidden: 0, uses_cache };
-                let numbers = numbers(*role, shape, &sequence)?;
+                let step = StepTokens { rows, before: rows, tokens: &[], new, padding: 0, uses_cache };
+                let numbers = numbers(*role, shape, &step)?;
                 all.push((input.name.clone(), tensor(input.element(), shape, &numbers)));
             }
         }
@@ -345,8 +359,8 @@ impl Roles {
     }
 }
 
-/// What a step works on, whose caches may begin with rows that do not count.
-pub struct Sequence<'a> {
+/// The tokens of a step, and what comes before them.
+pub struct StepTokens<'a> {
     /// The rows that count; none of a decoder that has states alone.
     pub rows: usize,
     /// The tokens that came before.
@@ -354,8 +368,8 @@ pub struct Sequence<'a> {
     pub tokens: &'a [u32],
     /// New tokens.
     pub new: usize,
-    /// The rows that do not count.
-    pub hidden: usize,
+    /// Rows of padding.
+    pub padding: usize,
     pub uses_cache: bool,
 }
 
@@ -363,8 +377,8 @@ pub struct Sequence<'a> {
 ///
 /// # Errors
 /// `NotSupportedError` where the sequence is longer than a mask of a fixed size.
-pub fn numbers(role: Role, shape: &[u32], sequence: &Sequence<'_>) -> Result<Vec<i64>> {
-    let &Sequence { rows, before, tokens, new, hidden, uses_cache } = sequence;
+pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i64>> {
+    let &StepTokens { rows, before, tokens, new, padding, uses_cache } = step;
     let all = rows + new;
     let count: usize = shape.iter().map(|&size| size as usize).product();
     // The same for each of what comes before the last axis: a position may have several dimensions.
@@ -373,7 +387,7 @@ pub fn numbers(role: Role, shape: &[u32], sequence: &Sequence<'_>) -> Result<Vec
         Role::Ids => tokens.iter().map(|&id| i64::from(id)).collect(),
         Role::Mask { grows } => {
             let width = shape.last().map_or(0, |&size| size as usize);
-            let first = if grows { hidden } else { 0 };
+            let first = if grows { padding } else { 0 };
             if width < first + all {
                 let text = format!("found a mask of {width} places for {all} tokens, allowed as many");
                 return Err(Error::new(Kind::NotSupported, text));
@@ -384,7 +398,7 @@ pub fn numbers(role: Role, shape: &[u32], sequence: &Sequence<'_>) -> Result<Vec
         Role::Positions | Role::Places => each((before..before + new).map(|place| place as i64).collect()),
         Role::LogitsToKeep => vec![1; count],
         Role::UsesCache => vec![uses_cache.into(); count],
-        Role::Rows(_) | Role::State(_) | Role::Extra(_) => Vec::new(),
+        Role::Rows(_) | Role::State(_) | Role::Constant(_) => Vec::new(),
     })
 }
 

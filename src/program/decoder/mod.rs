@@ -1,24 +1,20 @@
-//! A model that makes text, step by step: what its inputs mean ([`inputs`]), plans for the numbers of tokens and of rows that a step
-//! works on ([`plans`]), the caches ([`cache`]), the choice of a token ([`sampling`]), and sequences that are continued ([`session`]).
+//! A model that makes text, step by step: what its inputs mean ([`inputs`]), the plans of its steps ([`plans`], [`ways`]), the steps of
+//! a sequence ([`sequence`]), the choice of a token ([`sampling`]), and sequences that are continued ([`session`]).
 //!
-//! A step is one run of a graph whose inputs and outputs lie in memory of ours, or in tensors where a device has memory of its own
-//! ([`memory`]). The rows of a cache lie one after the other, so what a
-//! step reads of it and what it appends is one range of that memory: nothing is copied, and attention reads no more rows than the plan
-//! has. There is a plan for every few rows where that is shown to change nothing, and else one for each length ([`ways`]). The caller gives
-//! each plan what it would give the model for the rows that count: a mask of ones, and positions from 0.
+//! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
+//! that count, a mask of ones and positions from 0.
 //!
 //! What is taken for granted of a decoder: no token sees one behind it. A prompt runs in pieces, the last one filled up, and a sequence
 //! goes back to fewer tokens.
 
-mod cache;
 mod inputs;
-mod memory;
 mod plans;
 mod sampling;
+mod sequence;
 mod session;
 mod ways;
 
-pub use inputs::Extra;
+pub use inputs::ConstantInput;
 pub use sampling::{Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};
 
@@ -27,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::onnx::caches::{self, Cache, Caches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Loaded, Place, Size, Source, import_part};
-use crate::program::caches::Slots;
+use crate::program::caches::{Plan, Table};
 use inputs::{Extent, Roles};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -43,9 +39,7 @@ pub struct Decoder {
     roles: Roles,
     /// The output that has a number for each token there is.
     logits: String,
-    plans: Mutex<Slots<Extent, Arc<plans::Plan>>>,
-    /// By what steps have in common: how many ways to make plans are no use ([`ways`]).
-    tried: Mutex<HashMap<Extent, usize>>,
+    plans: Table<Extent, Plan>,
     /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
@@ -85,8 +79,9 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (plans, tried, begins_alone, pace) = Default::default();
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, tried, begins_alone, pace })
+        let (begins_alone, pace) = Default::default();
+        let plans = Table::new(true);
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace })
     }
 
     fn pace(&self) -> MutexGuard<'_, session::Pace> {

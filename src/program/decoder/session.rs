@@ -1,11 +1,12 @@
 //! Sequences that a decoder continues, and what it remembers of them from one call to the next.
 
-use super::cache::{Lane, Shared};
-use super::inputs::Extra;
+use super::Decoder;
+use super::inputs::ConstantInput;
 use super::sampling::{Choice, Occurrences, Sampling};
-use super::ways::Lengths;
+use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
+use crate::program::caches::AHEAD;
 use crate::program::run::spawn;
 use crate::timeline::{Done, Watch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +21,11 @@ const PIECE_ELSEWHERE: Duration = Duration::from_millis(32);
 /// Tokens of a piece: to begin with, and at most.
 pub(super) const FIRST_PIECE: usize = 32;
 const LARGEST_PIECE: usize = 512;
-/// Tokens before a plan is needed that it is made.
-const AHEAD: usize = 24;
 
 /// Sequences of one decoder.
 #[derive(Debug)]
 pub struct Session {
-    decoder: Shared,
+    decoder: Arc<Decoder>,
     state: Mutex<State>,
     /// Of the work that is under way: given up when somebody wants it to end.
     watch: Mutex<Watch>,
@@ -34,13 +33,14 @@ pub struct Session {
 
 #[derive(Debug, Default)]
 struct State {
-    sequences: Vec<Option<Sequence>>,
+    sequences: Vec<Option<Generation>>,
     sampling: Option<Sampling>,
 }
 
+/// A sequence that is being continued.
 #[derive(Debug)]
-struct Sequence {
-    lane: Lane,
+struct Generation {
+    sequence: Sequence,
     /// Tokens that the model has not seen yet.
     pending: Vec<u32>,
     occurrences: Occurrences,
@@ -76,7 +76,7 @@ pub struct Prompts {
     pub sampling: Sampling,
     pub seed: Option<u64>,
     /// Values of inputs that have no meaning here.
-    pub given: Vec<Extra>,
+    pub given: Vec<ConstantInput>,
 }
 
 /// Works on a thread of its own.
@@ -94,12 +94,12 @@ pub fn start(session: Arc<Session>, work: Work, done: Done<Next>) {
 }
 
 impl Session {
-    pub fn new(decoder: Shared) -> Session {
+    pub fn new(decoder: Arc<Decoder>) -> Session {
         Session { decoder, state: Mutex::default(), watch: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A lane knows a token when its rows are there.
+        // A sequence has a token when its rows are there.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,44 +117,35 @@ impl Session {
         let Prompts { prompts, count, sampling, seed, given } = begin;
         let given = self.decoder.roles.given(given, prompts.len())?;
         let mut state = self.lock();
-        let is_given = |lane: &Lane, given: &[Extra]| {
-            let is_same = |(a, b): (&Extra, &Extra)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
-            lane.given.iter().zip(given).all(is_same)
-        };
-        let mut old: Vec<Option<Lane>> =
-            std::mem::take(&mut state.sequences).into_iter().flatten().map(|sequence| Some(sequence.lane)).collect();
-        let common = |lane: &Lane, prompt: &[u32], given: &[Extra]| {
-            let same = lane.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-            // The logits behind the last token are wanted, so that has to be seen.
-            let same = same.min(prompt.len().saturating_sub(1));
-            if (same == lane.tokens.len() || lane.can_rewind()) && is_given(lane, given) { same } else { 0 }
-        };
-        let best = |(prompt, given): (&Vec<u32>, &Arc<Vec<Extra>>)| {
-            let all = old.iter().enumerate().filter_map(|(number, lane)| Some((number, common(lane.as_ref()?, prompt, given))));
+        let mut old: Vec<Option<Sequence>> =
+            std::mem::take(&mut state.sequences).into_iter().flatten().map(|generation| Some(generation.sequence)).collect();
+        let best = |(prompt, given): (&Vec<u32>, &Arc<Vec<ConstantInput>>)| {
+            let same = |sequence: &Option<Sequence>| Some(sequence.as_ref()?.shared_prefix(prompt, given));
+            let all = old.iter().enumerate().filter_map(|(number, sequence)| Some((number, same(sequence)?)));
             all.max_by_key(|&(_, same)| same).filter(|&(_, same)| same > 0)
         };
         let found: Vec<Option<(usize, usize)>> = prompts.iter().zip(&given).map(best).collect();
         let mut random = Random::new(seed);
         let mut known = Vec::new();
-        for (number, (prompt, lane)) in prompts.iter().zip(&found).enumerate() {
-            let lane = match *lane {
-                None => Lane::new(given[number].clone()),
+        for (number, (prompt, sequence)) in prompts.iter().zip(&found).enumerate() {
+            let sequence = match *sequence {
+                None => Sequence::new(given[number].clone()),
                 Some((from, same)) => {
                     let is_last = found[number + 1..].iter().flatten().all(|&(other, _)| other != from);
-                    let mut lane = match (&old[from], is_last) {
-                        (Some(lane), false) => lane.copy(&self.decoder)?,
+                    let mut sequence = match (&old[from], is_last) {
+                        (Some(sequence), false) => sequence.clone(),
                         _ => old[from].take().unwrap_or_default(),
                     };
-                    lane.truncate(same);
-                    lane
+                    sequence.truncate(same);
+                    sequence
                 }
             };
-            known.push(lane.tokens.len());
-            let pending = prompt[lane.tokens.len()..].to_vec();
+            known.push(sequence.tokens.len());
+            let pending = prompt[sequence.tokens.len()..].to_vec();
             let occurrences = Occurrences::of(prompt);
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
-            state.sequences.push(Some(Sequence {
-                lane,
+            state.sequences.push(Some(Generation {
+                sequence,
                 pending,
                 occurrences: occurrences.clone(),
                 random: stream()?,
@@ -162,8 +153,14 @@ impl Session {
             }));
             let first = state.sequences.len() - 1;
             for _ in 1..count {
-                let (lane, pending, occurrences) = (Lane::default(), Vec::new(), occurrences.clone());
-                state.sequences.push(Some(Sequence { lane, pending, occurrences, random: stream()?, copy_of: Some(first) }));
+                let (sequence, pending, occurrences) = (Sequence::default(), Vec::new(), occurrences.clone());
+                state.sequences.push(Some(Generation {
+                    sequence,
+                    pending,
+                    occurrences,
+                    random: stream()?,
+                    copy_of: Some(first),
+                }));
             }
         }
         state.sampling = Some(sampling);
@@ -176,29 +173,29 @@ impl Session {
         let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
         let mut all: Vec<(usize, Vec<f32>)> = Vec::new();
         for &number in wanted {
-            let copied = sequences.get(number).and_then(Option::as_ref).and_then(|sequence| sequence.copy_of);
+            let copied = sequences.get(number).and_then(Option::as_ref).and_then(|generation| generation.copy_of);
             if let Some(from) = copied {
                 // What the first one of a prompt has just seen.
                 let logits = all.iter().find(|(other, _)| *other == from).map(|(_, logits)| logits.clone());
-                let lane = sequences[from].as_ref().map(|sequence| sequence.lane.copy(&self.decoder)).transpose()?;
-                if let (Some(logits), Some(lane), Some(sequence)) = (logits, lane, &mut sequences[number]) {
-                    (sequence.lane, sequence.copy_of) = (lane, None);
+                let sequence = sequences[from].as_ref().map(|generation| generation.sequence.clone());
+                if let (Some(logits), Some(sequence), Some(generation)) = (logits, sequence, &mut sequences[number]) {
+                    (generation.sequence, generation.copy_of) = (sequence, None);
                     all.push((number, logits));
                     continue;
                 }
             }
-            let Some(Some(sequence)) = sequences.get_mut(number) else {
-                return Err(Error::new(Kind::Operation, "a sequence of nobody (internal error)"));
+            let Some(Some(generation)) = sequences.get_mut(number) else {
+                return Err(Error::new(Kind::Operation, "no such sequence (internal error)"));
             };
-            all.push((number, self.feed(sequence)?));
+            all.push((number, self.feed(generation)?));
         }
         if !chooses {
             return Ok(Next::Logits(all));
         }
         let mut chosen = Vec::with_capacity(all.len());
         for (number, mut logits) in all {
-            if let Some(Some(sequence)) = sequences.get_mut(number) {
-                chosen.push((number, sequence.choose(&mut logits, sampling)?));
+            if let Some(Some(generation)) = sequences.get_mut(number) {
+                chosen.push((number, generation.choose(&mut logits, sampling)?));
             }
         }
         Ok(Next::Chosen(chosen))
@@ -212,66 +209,64 @@ impl Session {
         let mut state = self.lock();
         let State { sequences, sampling } = &mut *state;
         match (sequences.get_mut(number), sampling) {
-            (Some(Some(sequence)), Some(sampling)) => sequence.choose(logits, sampling),
-            _ => Err(Error::new(Kind::Operation, "a sequence of nobody (internal error)")),
+            (Some(Some(generation)), Some(sampling)) => generation.choose(logits, sampling),
+            _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
         }
     }
 
     /// Has the model see the tokens of a sequence that are new to it.
-    fn feed(&self, sequence: &mut Sequence) -> Result<Vec<f32>> {
+    fn feed(&self, generation: &mut Generation) -> Result<Vec<f32>> {
         let watch = self.lock_watch().clone();
-        while sequence.pending.len() > 1 {
+        while generation.pending.len() > 1 {
             watch.check()?;
-            let left = sequence.pending.len() - 1;
+            let left = generation.pending.len() - 1;
             let may_pad = !self.decoder.has_states();
-            let known = sequence.lane.tokens.len();
+            let known = generation.sequence.tokens.len();
             let (count, taken) = match (self.decoder.begins_alone(), known) {
                 (true, 0) => (filled(left), left),
                 (true, _) => (1, 1),
                 (false, _) => piece(left, self.decoder.pace().piece, may_pad),
             };
-            match self.decoder.plan_of(&sequence.lane, count) {
+            match self.decoder.plan_of(&generation.sequence, count) {
                 Err(_) if count > 1 && self.decoder.can_begin_alone() => continue,
                 planned => planned.map(drop)?,
             }
             watch.check()?;
             let begin = Instant::now();
             match taken == count {
-                true => self.decoder.step(&mut sequence.lane, &sequence.pending[..count], false, &watch)?,
+                true => self.decoder.step(&mut generation.sequence, &generation.pending[..count], false, &watch)?,
                 false => {
                     // No token sees one behind it, so any will do, and what is remembered of them is written over.
-                    let mut padded = sequence.pending[..taken].to_vec();
-                    padded.resize(count, sequence.pending[taken - 1]);
-                    match self.decoder.step(&mut sequence.lane, &padded, false, &watch) {
+                    let mut padded = generation.pending[..taken].to_vec();
+                    padded.resize(count, generation.pending[taken - 1]);
+                    match self.decoder.step(&mut generation.sequence, &padded, false, &watch) {
                         Ok(logits) => {
-                            sequence.lane.truncate(known + taken);
+                            generation.sequence.truncate(known + taken);
                             logits
                         }
                         // What was filled up may be beyond the model's positions, where what counts is not.
-                        Err(_) => self.decoder.step(&mut sequence.lane, &sequence.pending[..taken], false, &watch)?,
+                        Err(_) => self.decoder.step(&mut generation.sequence, &generation.pending[..taken], false, &watch)?,
                     }
                 }
             };
-            sequence.pending.drain(..taken);
+            generation.pending.drain(..taken);
             let most = if self.decoder.program.device.is_elsewhere() { PIECE_ELSEWHERE } else { PIECE };
             self.decoder.pace().took(count, begin.elapsed(), most);
         }
         watch.check()?;
-        let logits = self.decoder.step(&mut sequence.lane, &sequence.pending, true, &watch)?;
-        sequence.pending.clear();
-        self.prepare(&sequence.lane);
+        let logits = self.decoder.step(&mut generation.sequence, &generation.pending, true, &watch)?;
+        generation.pending.clear();
+        self.prepare(&generation.sequence);
         logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
     }
 
     /// Has the plan made that is needed soon, if it serves several lengths.
-    fn prepare(&self, lane: &Lane) {
-        let (form, length) = (self.decoder.form(lane, 1, false), lane.tokens.len() + AHEAD);
+    fn prepare(&self, sequence: &Sequence) {
+        let (form, length) = (self.decoder.form(sequence, 1, false), sequence.tokens.len() + AHEAD);
         let soon = self.decoder.extent_of(&form, length);
-        if soon.way.lengths != Lengths::One && self.decoder.begins_plan(&soon) {
+        if !soon.way.bucket.is_exact() {
             let decoder = self.decoder.clone();
-            let work = move |()| drop(decoder.plan_for(&form, length));
-            // If there is no thread for it, it is made when it is needed.
-            let _ = spawn((), work);
+            self.decoder.plans.make_ahead(&soon, move || drop(decoder.plan_for(&form, length)));
         }
     }
 }
@@ -348,7 +343,7 @@ fn filled(count: usize) -> usize {
     count.next_multiple_of(step(count))
 }
 
-impl Sequence {
+impl Generation {
     fn choose(&mut self, logits: &mut [f32], sampling: &Sampling) -> Result<Choice> {
         let choice = sampling.choose(logits, &self.occurrences, &mut self.random)?;
         self.occurrences.add(choice.id);

@@ -6,38 +6,26 @@
 
 use super::Decoder;
 use super::inputs::{Extent, Role};
-use super::plans::Plan;
 use crate::error::{Kind, Result};
-use crate::program::caches::{rounded, rounded_less};
-use std::sync::{Arc, PoisonError};
+use crate::program::caches::{Bucket, Plan};
+use std::sync::Arc;
 
 /// How a plan is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Way {
-    /// For which lengths it is.
-    pub lengths: Lengths,
+    /// The lengths that it is for.
+    pub bucket: Bucket,
     /// Whether the masks and positions of its sequence are known when the model is imported.
-    pub is_told: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Lengths {
-    #[default]
-    One,
-    /// For those of a small bucket.
-    Few,
-    Many,
+    pub knows_positions: bool,
 }
 
 impl Way {
     /// The rows of the plan for so many new tokens behind so many rows.
     pub fn rows(self, tokens: usize, rows: usize) -> usize {
-        match self.lengths {
-            Lengths::One => rows,
-            Lengths::Few => rounded_less(rows),
+        match self.bucket.rows(rows) {
             // Prompts have plans for several numbers of tokens, and fewer of rows.
-            Lengths::Many if tokens >= 8 => rounded(rows).next_multiple_of(128),
-            Lengths::Many => rounded(rows),
+            found if tokens >= 8 && self.bucket == Bucket::Large => found.next_multiple_of(128),
+            found => found,
         }
     }
 }
@@ -45,19 +33,19 @@ impl Way {
 impl Decoder {
     /// The ways that there are for plans of a form, the best first.
     fn ways(&self, form: &Extent) -> Vec<Way> {
-        let lengths = match (self.caches.rows.is_empty(), form.uses_cache) {
-            (true, _) => &[Lengths::One][..],
+        let buckets = match (self.caches.rows.is_empty(), form.uses_cache) {
+            (true, _) => &[Bucket::Exact][..],
             // Sizes that are 0 change what a model is, so that a proof for others does not hold there. A model that cannot be mapped without
             // rows has that one alone.
-            (_, false) if !self.has_branches() => &[Lengths::One, Lengths::Many],
-            (_, false) => &[Lengths::One],
-            _ => &[Lengths::Many, Lengths::Few, Lengths::One],
+            (_, false) if !self.has_branches() => &[Bucket::Exact, Bucket::Large],
+            (_, false) => &[Bucket::Exact],
+            _ => &[Bucket::Large, Bucket::Small, Bucket::Exact],
         };
-        let is_told = |role: Role| matches!(role, Role::Mask { .. } | Role::Positions | Role::Places);
+        let is_position = |role: Role| matches!(role, Role::Mask { .. } | Role::Positions | Role::Places);
         // The rows of a plan say where its sequence is.
-        let can_be_told = !self.caches.rows.is_empty() && self.roles.inputs.iter().any(|(role, _)| is_told(*role));
-        let told = if can_be_told { &[false, true][..] } else { &[false] };
-        lengths.iter().flat_map(|&lengths| told.iter().map(move |&is_told| Way { lengths, is_told })).collect()
+        let can_know = !self.caches.rows.is_empty() && self.roles.inputs.iter().any(|(role, _)| is_position(*role));
+        let knows = if can_know { &[false, true][..] } else { &[false] };
+        buckets.iter().flat_map(|&bucket| knows.iter().map(move |&knows_positions| Way { bucket, knows_positions })).collect()
     }
 
     /// The plan for a form behind so many rows, in the best way that the model allows, and what it is for.
@@ -73,7 +61,7 @@ impl Decoder {
                 Err(error) => error,
             };
             let is_lost = error.kind() == Kind::InvalidState;
-            if extent.way.lengths == Lengths::One || is_lost {
+            if extent.way.bucket == Bucket::Exact || is_lost {
                 first.get_or_insert_with(|| error.clone());
             }
             if is_lost || !self.leaves(form, extent.way) {
@@ -84,8 +72,8 @@ impl Decoder {
 
     /// What a step of a form works on behind so many rows, in the best way that is not known to fail.
     pub(super) fn extent_of(&self, form: &Extent, rows: usize) -> Extent {
-        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner).get(form).copied().unwrap_or(0);
-        let way = self.ways(form).get(tried).copied().unwrap_or_default();
+        let kind = self.plans.kind(form);
+        let way = self.ways(form).get(kind).copied().unwrap_or_default();
         let rows = if self.caches.rows.is_empty() { 0 } else { way.rows(form.tokens, rows) };
         Extent { rows, way, ..form.clone() }
     }
@@ -94,14 +82,10 @@ impl Decoder {
     fn leaves(&self, form: &Extent, way: Way) -> bool {
         let ways = self.ways(form);
         let next = ways.iter().position(|other| *other == way).map_or(ways.len(), |position| position + 1);
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         if next < ways.len() {
-            // Somebody else may have come further.
-            let tried = tried.entry(form.clone()).or_default();
-            *tried = next.max(*tried);
+            self.plans.leave(form, next);
         } else {
-            // None is better than another one.
-            tried.remove(form);
+            self.plans.begin_again(form);
         }
         next < ways.len()
     }

@@ -1,13 +1,13 @@
-//! What a graph of a bucket is told for each run: how many rows count.
+//! What a graph of a bucket gets with each step: how many rows are padding.
 
 use crate::graph::{DataType, Descriptor};
 
-/// What the caller writes into an input that the graph was given, for a run whose caches have so many rows too many.
+/// An input that the proof adds to a graph. Its value follows from the rows of padding.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
-    /// Minus infinity for each row that does not count, and zeros.
-    Hides { data_type: DataType, length: usize },
-    /// Whole numbers, which are less by a multiple of the rows that do not count.
+pub enum PaddingInput {
+    /// Is added to scores: minus infinity for each row of padding, and zeros.
+    Mask { data_type: DataType, length: usize },
+    /// Whole numbers, which are less by a multiple of the rows of padding.
     Counts { data_type: DataType, numbers: Vec<i64>, slopes: Slopes },
 }
 
@@ -30,33 +30,35 @@ impl Slopes {
     }
 }
 
-impl Told {
+impl PaddingInput {
     pub fn descriptor(&self, shape: &[u32]) -> Descriptor {
         match self {
-            Told::Hides { data_type, .. } | Told::Counts { data_type, .. } => Descriptor::new(*data_type, shape.iter().copied()),
+            PaddingInput::Mask { data_type, .. } | PaddingInput::Counts { data_type, .. } => {
+                Descriptor::new(*data_type, shape.iter().copied())
+            }
         }
     }
 
-    /// What the input is when so many rows do not count.
-    pub fn write(&self, hidden: usize, into: &mut [u8]) {
+    /// Writes the value for so many rows of padding.
+    pub fn write(&self, padding: usize, into: &mut [u8]) {
         match self {
-            Told::Hides { data_type, .. } => {
+            PaddingInput::Mask { data_type, .. } => {
                 into.fill(0);
                 match data_type {
                     DataType::Float16 => {
                         let number = half::f16::NEG_INFINITY.to_ne_bytes();
-                        into.chunks_exact_mut(2).take(hidden).for_each(|slot| slot.copy_from_slice(&number));
+                        into.chunks_exact_mut(2).take(padding).for_each(|slot| slot.copy_from_slice(&number));
                     }
                     _ => {
                         let number = f32::NEG_INFINITY.to_ne_bytes();
-                        into.chunks_exact_mut(4).take(hidden).for_each(|slot| slot.copy_from_slice(&number));
+                        into.chunks_exact_mut(4).take(padding).for_each(|slot| slot.copy_from_slice(&number));
                     }
                 }
             }
-            Told::Counts { data_type, numbers, slopes } => {
+            PaddingInput::Counts { data_type, numbers, slopes } => {
                 let width = into.len() / numbers.len().max(1);
                 for (i, (slot, number)) in into.chunks_exact_mut(width.max(1)).zip(numbers).enumerate() {
-                    let number = number - slopes.of(i) * hidden as i64;
+                    let number = number - slopes.of(i) * padding as i64;
                     match data_type {
                         DataType::Int64 => slot.copy_from_slice(&number.to_ne_bytes()),
                         // The lowest bytes, as all of these have them.

@@ -1,0 +1,182 @@
+//! Plans: the model as one compiled graph for steps of certain sizes.
+
+use super::padding::PaddingInput;
+use crate::error::{Error, Kind, Result};
+use crate::graph::{Descriptor, Graph};
+use crate::host_memory::{Placement, Placements};
+use crate::onnx::caches::{Cache, Caches};
+use crate::onnx::fixed_caches::{self, FixedCaches};
+use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
+use crate::program::Program;
+use crate::program::device::OwnedGraph;
+use crate::timeline::{GraphId, Task, Urgency};
+use std::collections::HashMap;
+
+/// A compiled graph for steps.
+#[derive(Debug)]
+pub struct Plan {
+    pub graph: GraphId,
+    _owned: OwnedGraph,
+    pub inputs: Vec<(Input, Descriptor)>,
+    pub outputs: Vec<(Output, Descriptor)>,
+    /// Where the inputs may lie in outputs: in the host's memory, or in tensors where that of the device is elsewhere.
+    placements: Placements,
+}
+
+/// What an input of the graph is.
+#[derive(Debug)]
+pub enum Input {
+    /// The rows of a cache that a step reads, by its number.
+    Cache(usize),
+    /// An input of the model, by its position.
+    Model(usize),
+    /// What says how many rows are padding.
+    Padding(PaddingInput),
+}
+
+/// What an output of the graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The rows of a cache with the new ones, by its number.
+    Cache(usize),
+    /// A state, by its number.
+    State(usize),
+    Other,
+}
+
+impl Plan {
+    /// Where the rows of a cache that an input of the graph reads lie in the output that has them all, if they are what it begins with.
+    pub fn beginning(&self, input: usize) -> Option<Placement> {
+        let (Input::Cache(cache), _) = self.inputs.get(input)? else { return None };
+        let placement = self.placements.get(input).copied().flatten()?;
+        (placement.first == 0 && self.outputs.get(placement.output)?.0 == Output::Cache(*cache)).then_some(placement)
+    }
+
+    /// Whether an output that a cache is may lie where its rows are: what is read of it, if anything is, may lie there.
+    pub fn appends(&self, output: usize) -> bool {
+        let (Output::Cache(cache), _) = self.outputs[output] else { return false };
+        let position = self.inputs.iter().position(|(input, _)| matches!(input, Input::Cache(number) if *number == cache));
+        position.is_none_or(|input| self.beginning(input).is_some_and(|placement| placement.output == output))
+    }
+
+    /// Whether all caches that the graph reads are appended to in place.
+    pub fn is_in_place(&self) -> bool {
+        let is_cache = |input: &usize| matches!(self.inputs[*input].0, Input::Cache(_));
+        (0..self.inputs.len()).filter(is_cache).all(|input| self.beginning(input).is_some())
+    }
+}
+
+/// A model with caches, as it is imported for plans.
+#[derive(Clone, Copy, Debug)]
+pub struct Importing<'a> {
+    pub program: &'a Program,
+    pub caches: &'a [Cache],
+    /// The model's graph as one whose caches grow, if they have a fixed size in the file.
+    pub fixed: Option<&'a FixedCaches>,
+}
+
+impl Importing<'_> {
+    /// The model as one graph for inputs of these shapes, some of which are known: so many rows in the caches and so many new ones.
+    ///
+    /// # Errors
+    /// Those of importing it; `NotSupportedError` where it is not one graph.
+    pub fn part(&self, shapes: &[Vec<u32>], known: Vec<(String, Tensor)>, rows: usize, new: usize) -> Result<Part> {
+        let Importing { program, caches, fixed } = *self;
+        let mut given = fixed_caches::given(&program.loaded, caches, shapes)?;
+        given.extend(known.into_iter().map(|(name, tensor)| (name, Given::Known(tensor))));
+        let asked: Vec<&str> = fixed.iter().flat_map(|fixed| &fixed.filled).map(|(name, _)| name.as_str()).collect();
+        let mut source = Source { caches, asked: &asked, ..Source::of(&program.loaded)? };
+        if let Some(fixed) = fixed {
+            source.graph = &fixed.graph;
+        }
+        let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
+        if let Some(next) = &part.next {
+            let cut = next.cuts.first();
+            return Err(refused(format!(
+                "found a model that is cut at {:?} ({}), allowed one whose steps are one graph",
+                cut.map_or("", |cut| &cut.node),
+                cut.map_or("", |cut| &cut.reason)
+            )));
+        }
+        if let Some(fixed) = fixed {
+            require_filled(fixed, &part, rows, new)?;
+        }
+        Ok(part)
+    }
+}
+
+/// Holds what the model computes of how much of caches is filled against so many rows before so many new ones.
+///
+/// # Errors
+/// `NotSupportedError` where it is something else, or not known.
+fn require_filled(fixed: &FixedCaches, part: &Part, rows: usize, new: usize) -> Result<()> {
+    for ((name, filled), value) in fixed.filled.iter().zip(&part.asked) {
+        let expected = filled.number(rows, new);
+        let says = |tensor: &Tensor| !tensor.is_empty() && tensor.integers().iter().all(|&number| number == expected);
+        if !value.as_ref().is_some_and(says) {
+            return Err(refused(format!("{name:?} is not known to be {expected}, as the caches are filled")));
+        }
+    }
+    Ok(())
+}
+
+/// A graph for steps that is still to be compiled.
+#[derive(Debug)]
+pub struct Draft {
+    pub graph: Graph,
+    /// Inputs that the proof has added, by their names.
+    pub padding: Vec<(String, PaddingInput)>,
+    /// The bytes that its values may take.
+    pub most_bytes: usize,
+}
+
+impl Draft {
+    /// Compiles the graph. Waits for it.
+    ///
+    /// # Errors
+    /// Those of compiling it; `NotSupportedError` for an input that the model does not have.
+    pub fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
+        let Draft { mut graph, padding, most_bytes: most } = self;
+        program.share_weights(&mut graph, false)?;
+        let inputs = inputs_of(&graph, padding, program, &caches.rows)?;
+        let output_of = |name: &str| {
+            let cache = caches.rows.iter().position(|cache| cache.present == name).map(Output::Cache);
+            let state = || caches.states.iter().position(|(_, present)| present == name).map(Output::State);
+            cache.or_else(state).unwrap_or(Output::Other)
+        };
+        let outputs = graph.outputs.iter().map(|(name, id)| (output_of(name), graph.descriptor(*id).clone())).collect();
+        let id = program.device.next_graph();
+        let built = program.device.wait_for(|done| Task::Build {
+            graph: id,
+            description: Box::new(graph),
+            label: String::new(),
+            most,
+            urgency: Urgency::Wanted,
+            done,
+        })?;
+        let _owned = OwnedGraph::new(program.device.clone(), id);
+        let placements = if program.device.is_elsewhere() { built.in_tensors } else { built.placements };
+        Ok(Plan { graph: id, _owned, inputs, outputs, placements })
+    }
+}
+
+fn inputs_of(
+    graph: &Graph,
+    padding: Vec<(String, PaddingInput)>,
+    program: &Program,
+    caches: &[Cache],
+) -> Result<Vec<(Input, Descriptor)>> {
+    let mut padding: HashMap<String, PaddingInput> = padding.into_iter().collect();
+    let input_of = |(name, id): &(String, crate::graph::OperandId)| {
+        let cache = || caches.iter().position(|cache| cache.past == *name).map(Input::Cache);
+        let model = || program.loaded.inputs().iter().position(|input| input.name == *name).map(Input::Model);
+        let input = padding.remove(name).map(Input::Padding).or_else(cache).or_else(model);
+        let input = input.ok_or_else(|| Error::new(Kind::Operation, format!("no input {name:?} (internal error)")))?;
+        Ok((input, graph.descriptor(*id).clone()))
+    };
+    graph.inputs.iter().map(input_of).collect()
+}
+
+pub fn refused(text: impl Into<String>) -> Error {
+    Error::new(Kind::NotSupported, text.into())
+}

@@ -1,0 +1,371 @@
+//! The rows of one cache: one after the other in memory with room to grow, behind rows of padding (zeros).
+//!
+//! [`Rows`] are the first rows of such memory, and several sequences may have rows of the same memory. A step appends to them in
+//! place if nobody has appended before, and else to a copy. [`Append`] is the room that one step has for that: it becomes the new rows, or
+//! is given back if the step fails. So rows never change, whoever has them.
+#![allow(unsafe_code)]
+
+use super::memory::{Copies, HostMemory, Memory};
+use super::plan::refused;
+use crate::error::Result;
+use crate::graph::Descriptor;
+use crate::memory::{Bytes, Usage};
+use crate::program::device::{Device, Failures, OwnedTensor};
+use crate::timeline::Part;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rows that there is room for at least.
+const LEAST: usize = 256;
+/// Rows of padding at least.
+const LEAST_PADDING: usize = 64;
+
+/// The rows of a cache that a step works on.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Rows of zeros in front, which do not count.
+    pub padding: usize,
+    /// Rows that count, and rows that the step appends.
+    pub had: usize,
+    pub new: usize,
+}
+
+impl Span {
+    /// What the step reads.
+    pub fn read(&self) -> usize {
+        self.padding + self.had
+    }
+
+    pub fn all(&self) -> usize {
+        self.padding + self.had + self.new
+    }
+}
+
+/// The first rows of some memory.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    store: Arc<Store>,
+    count: usize,
+}
+
+/// The memory of one cache.
+#[derive(Debug)]
+struct Store {
+    /// The bytes of a row.
+    row: usize,
+    usage: Arc<Usage>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    room: Room,
+    /// Rows that are written, or are being written.
+    used: usize,
+    spares: Spares,
+}
+
+/// Memory for rows.
+#[derive(Clone, Debug)]
+struct Room {
+    memory: Arc<Memory>,
+    /// Rows of zeros before the first one.
+    padding: usize,
+    /// Rows that there is memory for behind these.
+    capacity: usize,
+}
+
+/// Tensors of a device for steps whose rows do not begin where a graph can have them: for what is read, and for what is made.
+#[derive(Debug, Default)]
+struct Spares([Option<Arc<OwnedTensor>>; 2]);
+
+/// What memory is allocated with.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocator<'a> {
+    pub device: &'a Arc<Device>,
+    pub usage: &'a Arc<Usage>,
+    pub failures: &'a Failures,
+}
+
+impl Room {
+    /// Room for the rows of a step, and more. `like` is a value whose rows come first.
+    fn new(like: &Descriptor, span: &Span, allocator: Allocator<'_>) -> Result<Room> {
+        let capacity = (2 * (span.had + span.new)).max(LEAST);
+        // As many rows of padding as any bucket has.
+        let padding = span.padding.max(capacity / 8).max(LEAST_PADDING);
+        let (count, row) = (padding + capacity, row_of(like));
+        // Devices copy words.
+        let memory = match allocator.device.is_elsewhere() && row.is_multiple_of(4) {
+            true => {
+                let mut descriptor = like.clone();
+                if let Some(rows) = descriptor.shape.first_mut() {
+                    *rows = u32::try_from(count).unwrap_or(u32::MAX);
+                }
+                Memory::Device(allocator.device.tensor(&descriptor, allocator.failures)?)
+            }
+            false => Memory::Host(HostMemory::new(Bytes::roomy(count * row)?, allocator.usage)),
+        };
+        Ok(Room { memory: Arc::new(memory), padding, capacity })
+    }
+
+    /// Takes the first rows over from other memory: at once, or by a copy that is still to be made.
+    fn take(&self, from: &Room, count: usize, row: usize, copies: &mut Copies) -> Result<()> {
+        let (to_first, from_first, length) = (self.padding * row, from.padding * row, count * row);
+        match (&*self.memory, &*from.memory) {
+            (Memory::Host(to), Memory::Host(from)) => {
+                // SAFETY: the new memory is nobody else's yet, and rows that somebody has are never written.
+                unsafe { to.part_mut(to_first, length).copy_from_slice(from.part(from_first, length)) };
+            }
+            (Memory::Device(to), Memory::Device(from)) => copies.add((from, from_first), (to, to_first), length),
+            _ => return Err(refused("rows of a cache in two kinds of memory")),
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a row of a value whose rows come first.
+fn row_of(like: &Descriptor) -> usize {
+    like.byte_length() / like.shape.first().copied().unwrap_or(1).max(1) as usize
+}
+
+impl Store {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each change is one assignment or leaves what a failure finds.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new(like: &Descriptor, room: Room, used: usize, usage: &Arc<Usage>) -> Arc<Store> {
+        let state = Mutex::new(State { room, used, spares: Spares::default() });
+        Arc::new(Store { row: row_of(like), usage: usage.clone(), state })
+    }
+}
+
+impl Rows {
+    /// Rows in the host's memory that `write` fills, with room for those of a step. `like` is a value whose rows come first.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for them.
+    pub fn filled(like: &Descriptor, span: &Span, allocator: Allocator<'_>, write: impl FnOnce(&mut [u8])) -> Result<Rows> {
+        let (room, row) = (Room::new(like, span, allocator)?, row_of(like));
+        let Memory::Host(memory) = &*room.memory else { return Err(refused("a cache on the host for a device")) };
+        // SAFETY: the memory is nobody else's yet.
+        write(unsafe { memory.part_mut(room.padding * row, span.had * row) });
+        Ok(Rows { store: Store::new(like, room, span.had, allocator.usage), count: span.had })
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn usage(&self) -> &Arc<Usage> {
+        &self.store.usage
+    }
+
+    /// Lends the bytes of the rows from that one on; nothing where they are on a device.
+    pub fn read<T>(&self, from: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let (memory, padding) = {
+            let state = self.store.lock();
+            (state.room.memory.clone(), state.room.padding)
+        };
+        let row = self.store.row;
+        match &*memory {
+            // SAFETY: rows that somebody has are never written.
+            Memory::Host(memory) => Some(look(unsafe { memory.part((padding + from) * row, (self.count - from) * row) })),
+            Memory::Device(_) => None,
+        }
+    }
+}
+
+/// Room behind rows that one step may write.
+#[derive(Debug)]
+pub struct Append {
+    store: Arc<Store>,
+    room: Room,
+    span: Span,
+    spares: Spares,
+    is_kept: bool,
+}
+
+impl Append {
+    /// Room for a step behind the first rows of `past`, or behind nothing. `like` is a value whose rows come first. `copies` are to be made
+    /// before the step.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory; `NotSupportedError` for rows of another size.
+    pub fn new(
+        past: Option<&mut Rows>,
+        like: &Descriptor,
+        span: Span,
+        allocator: Allocator<'_>,
+        copies: &mut Copies,
+    ) -> Result<Append> {
+        let Some(past) = past else {
+            let room = Room::new(like, &span, allocator)?;
+            let store = Store::new(like, room.clone(), span.had + span.new, allocator.usage);
+            return Ok(Append { store, room, span, spares: Spares::default(), is_kept: false });
+        };
+        let row = row_of(like);
+        if past.store.row != row || past.count < span.had {
+            return Err(refused(format!("{} rows of {} bytes before rows of {row} bytes", past.count, past.store.row)));
+        }
+        let is_alone = Arc::get_mut(&mut past.store).is_some();
+        let mut state = past.store.lock();
+        // Nobody else has rows here; or nobody has appended to these, and nobody is about to.
+        if !is_alone && state.used != span.had {
+            let room = Room::new(like, &span, allocator)?;
+            room.take(&state.room, span.had, row, copies)?;
+            drop(state);
+            let store = Store::new(like, room.clone(), span.had + span.new, allocator.usage);
+            return Ok(Append { store, room, span, spares: Spares::default(), is_kept: false });
+        }
+        let mut room = state.room.clone();
+        if room.padding < span.padding || room.capacity < span.had + span.new {
+            room = Room::new(like, &span, allocator)?;
+            room.take(&state.room, span.had, row, copies)?;
+            // A copy on a device may still fail, so the store changes when the step has ended. The host's old memory goes at once.
+            if matches!(&*room.memory, Memory::Host(_)) {
+                state.room = room.clone();
+            }
+        }
+        state.used = span.had + span.new;
+        let spares = std::mem::take(&mut state.spares);
+        drop(state);
+        // Rows behind those that count are written over.
+        past.count = past.count.min(if is_alone { span.had } else { past.count });
+        Ok(Append { store: past.store.clone(), room, span, spares, is_kept: false })
+    }
+
+    pub fn memory(&self) -> &Memory {
+        &self.room.memory
+    }
+
+    /// The bytes that the step works on: where they begin, those that it reads, and all.
+    pub fn bytes(&self) -> (usize, usize, usize) {
+        let (span, row) = (&self.span, self.store.row);
+        ((self.room.padding - span.padding) * row, span.read() * row, span.all() * row)
+    }
+
+    /// The part of the tensor where the step's rows begin, where a graph can have it.
+    pub fn part(&self) -> Option<Part> {
+        let (first, ..) = self.bytes();
+        match &*self.room.memory {
+            Memory::Device(tensor) if first.is_multiple_of(Part::ALIGNMENT) => Some(Part { tensor: tensor.id, first }),
+            _ => None,
+        }
+    }
+
+    /// A tensor of the device that stands in for the rows that the step reads, or for those that it makes.
+    pub fn spare(&mut self, is_made: bool, like: &Descriptor, allocator: Allocator<'_>) -> Result<Arc<OwnedTensor>> {
+        let spare = &mut self.spares.0[usize::from(is_made)];
+        if let Some(spare) = spare.as_ref().filter(|spare| spare.descriptor == *like) {
+            return Ok(spare.clone());
+        }
+        let made = allocator.device.tensor(like, allocator.failures)?;
+        *spare = Some(made.clone());
+        Ok(made)
+    }
+
+    /// The spare for what the step makes, if it is that tensor.
+    pub fn is_spare(&self, part: Part) -> Option<&Arc<OwnedTensor>> {
+        self.spares.0[1].as_ref().filter(|spare| spare.id == part.tensor)
+    }
+
+    /// The rows with the new ones, which were written.
+    pub fn keep(mut self) -> Rows {
+        self.is_kept = true;
+        let mut state = self.store.lock();
+        state.room = self.room.clone();
+        state.spares = std::mem::take(&mut self.spares);
+        drop(state);
+        Rows { store: self.store.clone(), count: self.span.had + self.span.new }
+    }
+}
+
+/// Rows that nobody has may be written again. Spares go: their memory may be what failed.
+impl Drop for Append {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let mut state = self.store.lock();
+        if state.used == self.span.had + self.span.new {
+            state.used = self.span.had;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::DataType;
+
+    /// Appends numbers behind the first rows of `past`.
+    fn append(past: Option<&mut Rows>, padding: usize, had: usize, new: &[u8]) -> Append {
+        let device = Arc::new(Device::new(|_| Ok(()), Err, || 0, false));
+        let (usage, failures) = Default::default();
+        let allocator = Allocator { device: &device, usage: &usage, failures: &failures };
+        let span = Span { padding, had, new: new.len() };
+        let like = Descriptor::new(DataType::Uint8, [span.all() as u32, 1]);
+        let append = Append::new(past, &like, span, allocator, &mut Copies::default()).unwrap();
+        let (first, read, all) = append.bytes();
+        let Memory::Host(memory) = append.memory() else { unreachable!() };
+        // SAFETY: nobody else looks at the new rows.
+        unsafe { memory.part_mut(first + read, all - read).copy_from_slice(new) };
+        append
+    }
+
+    fn numbers(rows: &Rows) -> Vec<u8> {
+        rows.read(0, <[u8]>::to_vec).unwrap()
+    }
+
+    fn address(rows: &Rows) -> *const u8 {
+        rows.read(0, <[u8]>::as_ptr).unwrap()
+    }
+
+    #[test]
+    fn sequences_share_rows_until_they_diverge() {
+        let mut first = append(None, 0, 0, &[1, 2, 3]).keep();
+        let mut second = first.clone();
+        let place = address(&first);
+        first = append(Some(&mut first), 0, 3, &[4]).keep();
+        second = append(Some(&mut second), 0, 3, &[5]).keep();
+        assert_eq!((numbers(&first), numbers(&second)), (vec![1, 2, 3, 4], vec![1, 2, 3, 5]));
+        // Whoever appends first does so in place.
+        assert!(address(&first) == place && address(&second) != place);
+    }
+
+    #[test]
+    fn who_is_alone_goes_back_in_place() {
+        let mut rows = append(None, 0, 0, &[1, 2, 3]).keep();
+        let place = address(&rows);
+        rows = append(Some(&mut rows), 0, 1, &[7]).keep();
+        assert_eq!((numbers(&rows), address(&rows)), (vec![1, 7], place));
+        let other = rows.clone();
+        rows = append(Some(&mut rows), 0, 1, &[8]).keep();
+        assert_eq!((numbers(&rows), numbers(&other)), (vec![1, 8], vec![1, 7]));
+    }
+
+    #[test]
+    fn room_of_a_step_that_failed_is_given_back() {
+        let mut rows = append(None, 0, 0, &[1]).keep();
+        let (place, other) = (address(&rows), rows.clone());
+        drop(append(Some(&mut rows), 0, 1, &[2]));
+        rows = append(Some(&mut rows), 0, 1, &[3]).keep();
+        assert_eq!((numbers(&rows), address(&rows), numbers(&other)), (vec![1, 3], place, vec![1]));
+    }
+
+    #[test]
+    fn rows_move_where_there_is_no_room() {
+        let mut rows = append(None, 0, 0, &[1, 2]).keep();
+        let other = rows.clone();
+        let more = [9; LEAST];
+        let append = append(Some(&mut rows), 2 * LEAST_PADDING, 2, &more);
+        let (first, read, _) = append.bytes();
+        let Memory::Host(memory) = append.memory() else { unreachable!() };
+        // SAFETY: nobody writes any more.
+        let before = unsafe { memory.part(first, read) }.to_vec();
+        assert_eq!(before, [&[0; 2 * LEAST_PADDING][..], &[1, 2]].concat());
+        let rows = append.keep();
+        assert_eq!((numbers(&rows).len(), numbers(&other)), (2 + LEAST, vec![1, 2]));
+        assert_eq!(address(&rows), address(&other), "a clone keeps the memory that it is read from");
+    }
+}

@@ -1,0 +1,198 @@
+//! What is remembered of a sequence, and its steps: the values of the model's inputs, and what becomes of its outputs.
+
+use super::Decoder;
+use super::inputs::{ConstantInput, Extent, Role, StepTokens, bytes, numbers};
+use crate::error::{Error, Kind, Result};
+use crate::graph::{DataType, Descriptor};
+use crate::memory::Bytes;
+use crate::program::caches::{self, Allocator, Caller, InputValue, Memory, Output, OutputValue, Plan, Rows, Span, Step};
+use crate::timeline::Watch;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A sequence of tokens that the model has seen, and what it remembers of them. A clone shares the memory until one of the two goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Sequence {
+    pub tokens: Vec<u32>,
+    /// By cache: as many rows as there are tokens, or more.
+    rows: Vec<Option<Rows>>,
+    /// By state: its shape, and where it is once there is one. It is never written again.
+    states: Vec<State>,
+    /// The inputs that are the same for each step.
+    pub given: Arc<Vec<ConstantInput>>,
+}
+
+type State = (Vec<u32>, Option<Arc<Memory>>);
+
+impl Sequence {
+    /// One that has seen nothing.
+    pub fn new(given: Arc<Vec<ConstantInput>>) -> Sequence {
+        Sequence { given, ..Sequence::default() }
+    }
+
+    /// Whether it can go back to fewer tokens.
+    fn can_rewind(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// How many tokens of a prompt are known, with these inputs: it can go back to so many.
+    pub fn shared_prefix(&self, prompt: &[u32], given: &[ConstantInput]) -> usize {
+        let is_same = |(a, b): (&ConstantInput, &ConstantInput)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
+        let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        // The logits behind the last token are wanted, so that has to be seen.
+        let same = same.min(prompt.len().saturating_sub(1));
+        let can_stop = same == self.tokens.len() || self.can_rewind();
+        if can_stop && self.given.iter().zip(given).all(is_same) { same } else { 0 }
+    }
+
+    /// Forgets all tokens but the first ones. Rows of the others are written over before anybody reads them.
+    pub fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+    }
+}
+
+impl Decoder {
+    /// What steps of so many tokens have in common, at the beginning of a sequence or behind it.
+    pub(super) fn form(&self, sequence: &Sequence, tokens: usize, begins: bool) -> Extent {
+        let states = sequence.states.iter().map(|(shape, _)| shape.clone()).collect();
+        let given = sequence.given.iter().map(|constant| constant.shape.clone()).collect();
+        Extent { tokens, uses_cache: !begins, states, given, ..Extent::default() }
+    }
+
+    /// The plan of a step of so many tokens, and what it is for.
+    ///
+    /// # Errors
+    /// As [`Decoder::plan_for`].
+    pub(super) fn plan_of(&self, sequence: &Sequence, tokens: usize) -> Result<(Extent, Arc<Plan>)> {
+        let length = sequence.tokens.len();
+        self.plan_for(&self.form(sequence, tokens, length == 0), length)
+    }
+
+    /// Whether it remembers what cannot go back to fewer tokens. A sequence knows that of itself only behind its first step.
+    pub(super) fn has_states(&self) -> bool {
+        !self.caches.states.is_empty()
+    }
+
+    /// See [`Decoder::begins_alone`].
+    pub(super) fn begins_alone(&self) -> bool {
+        self.begins_alone.load(Ordering::Relaxed)
+    }
+
+    /// A plan was refused: whether it can be tried with nothing before several tokens, which was not yet.
+    pub(super) fn can_begin_alone(&self) -> bool {
+        !self.has_states() && !self.caches.rows.is_empty() && !self.begins_alone.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn has_branches(&self) -> bool {
+        self.roles.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
+    }
+
+    /// Has the model see more tokens; the logits behind the last one, if they are wanted.
+    ///
+    /// # Errors
+    /// Those of making a plan and of running it. The sequence is as it was before, then.
+    pub(super) fn step(
+        &self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        wants_logits: bool,
+        watch: &Watch,
+    ) -> Result<Option<Vec<f32>>> {
+        let (extent, plan) = self.plan_of(sequence, tokens.len())?;
+        let (before, new) = (sequence.tokens.len(), tokens.len());
+        let padding = extent.rows.saturating_sub(before);
+        let span = Span { padding, had: extent.rows - padding, new };
+        let tokens_of_step = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0 };
+        sequence.rows.resize_with(self.caches.rows.len(), || None);
+        let Sequence { rows, states, given, .. } = &mut *sequence;
+        let mut step = DecoderStep { decoder: self, plan: &plan, rows, states, given, tokens: tokens_of_step, wants_logits };
+        let caller = Caller { method: "generate", label: String::new(), watch: watch.clone() };
+        let values = caches::run(&self.program, &plan, span, &mut step, caller);
+        if values.is_err() {
+            // Their memory may not be there.
+            sequence.given.iter().for_each(ConstantInput::forget);
+        }
+        let logits = self.remember(sequence, &plan, values?)?;
+        sequence.tokens.extend_from_slice(tokens);
+        if wants_logits && logits.is_none() {
+            return Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)));
+        }
+        Ok(logits)
+    }
+
+    /// Keeps the rows and states that a step has made; gives its logits.
+    fn remember(&self, sequence: &mut Sequence, plan: &Plan, values: Vec<Option<OutputValue>>) -> Result<Option<Vec<f32>>> {
+        let mut logits = None;
+        for ((output, descriptor), value) in plan.outputs.iter().zip(values) {
+            match (*output, value) {
+                (Output::Cache(cache), Some(OutputValue::Rows(rows))) => sequence.rows[cache] = Some(rows),
+                (Output::State(number), Some(OutputValue::State(memory))) => {
+                    let shape = descriptor.shape.to_vec();
+                    if sequence.states.len() <= number {
+                        sequence.states.resize_with(self.caches.states.len(), Default::default);
+                    }
+                    // A cache of what never changes is there behind the first step, and later steps give something else in its place.
+                    let (old, _) = &sequence.states[number];
+                    if old.is_empty() || *old == shape {
+                        sequence.states[number] = (shape, Some(Arc::new(memory)));
+                    }
+                }
+                (_, Some(OutputValue::Bytes(bytes))) => logits = Some(last_row(descriptor, &bytes)?),
+                _ => {}
+            }
+        }
+        Ok(logits)
+    }
+}
+
+/// A step whose masks and positions are made here.
+struct DecoderStep<'a> {
+    decoder: &'a Decoder,
+    plan: &'a Plan,
+    rows: &'a mut [Option<Rows>],
+    states: &'a [State],
+    given: &'a [ConstantInput],
+    tokens: StepTokens<'a>,
+    wants_logits: bool,
+}
+
+impl Step for DecoderStep<'_> {
+    fn past(&mut self, cache: usize, _like: &Descriptor, _allocator: Allocator<'_>) -> Result<Option<&mut Rows>> {
+        Ok(self.rows[cache].as_mut())
+    }
+
+    fn input(&mut self, input: usize, descriptor: &Descriptor, allocator: Allocator<'_>) -> Result<InputValue> {
+        let (role, input) = &self.decoder.roles.inputs[input];
+        match *role {
+            Role::State(number) => match self.states.get(number).and_then(|(_, state)| state.as_ref()) {
+                Some(memory) if memory.byte_length() == descriptor.byte_length() => Ok(InputValue::Memory(memory.clone())),
+                _ => Bytes::zeroed(descriptor.byte_length()).map(InputValue::Bytes),
+            },
+            Role::Constant(number) => self.given[number].value(descriptor, allocator),
+            role => {
+                let numbers = numbers(role, &descriptor.shape, &self.tokens)?;
+                bytes(input.element(), &descriptor.shape, &numbers).map(InputValue::Bytes)
+            }
+        }
+    }
+
+    fn wants(&self, output: usize) -> bool {
+        matches!(self.plan.outputs[output].0, Output::State(_)) || self.wants_logits
+    }
+}
+
+/// The numbers of the last position of the one sequence.
+fn last_row(descriptor: &Descriptor, bytes: &[u8]) -> Result<Vec<f32>> {
+    let refuse = |found: String| Error::new(Kind::NotSupported, format!("found logits {found}"));
+    let is_float = matches!(descriptor.data_type, DataType::Float32 | DataType::Float16);
+    let width = descriptor.data_type.byte_length(1).filter(|_| is_float);
+    let width = width.ok_or_else(|| refuse(format!("of {}, allowed float32 or float16", descriptor.data_type)))?;
+    let sequences: usize = descriptor.shape.iter().rev().skip(2).map(|&size| size as usize).product();
+    let length = descriptor.shape.last().map_or(0, |&count| count as usize * width);
+    let first = bytes.len().checked_sub(length).filter(|_| length > 0 && sequences == 1);
+    let first = first.ok_or_else(|| refuse(format!("of shape {:?}, allowed those of one sequence", descriptor.shape)))?;
+    Ok(match descriptor.data_type {
+        DataType::Float32 => bytes[first..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
+        _ => bytes[first..].chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
+    })
+}
