@@ -23,6 +23,9 @@ async function completeWine(folder) {
   await succeed(command, [...first, ...args], { env: withTools() });
 }
 
+/** Node.js under Wine cannot write to a pipe, so it writes to files. */
+const toFiles = '"$@" > printed.txt 2> said.txt < /dev/null || { cat printed.txt said.txt >&2; exit 1; }; cat printed.txt';
+
 export const windowsTrials = (setting) => (setting.quick || process.platform !== 'linux' ? [] : [['on win32-x64, under Wine', async () => {
   const wine = wines.find((file) => existsSync(file));
   if (wine === undefined) throw new LeftOut('wine64 was not found (Debian: wine64)');
@@ -34,9 +37,10 @@ export const windowsTrials = (setting) => (setting.quick || process.platform !==
     // Wine says that it is an older Windows than Node.js wants.
     const env = { WINEPREFIX: path.join(kept, 'wine'), WINEDEBUG: '-all', NODE_SKIP_PLATFORM_CHECK: '1' };
     const options = { cwd: project.folder, env };
-    const printed = await runTrial(wine, [program, 'trial.cjs'], options);
+    const start = ['-c', toFiles, 'sh', wine, program];
+    const printed = await runTrial('sh', [...start, 'trial.cjs'], options);
     if (JSON.parse(printed.split('\n').at(-1)).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
-    for (const file of ['alive.cjs', 'worker.cjs']) await succeed(wine, [program, file], options);
+    for (const file of ['alive.cjs', 'worker.cjs']) await succeed('sh', [...start, file], options);
   } finally {
     project.remove();
   }
