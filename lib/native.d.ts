@@ -222,13 +222,18 @@ export interface Timeline {
 type InputShape = number[] | number[][] | undefined;
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
- * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. `outline` asks for what importing alone tells of outputs that the file does not describe.
+ * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. The
+ * model's own bytes must have one of the digests, if there is an algorithm. `outline` asks for what importing alone tells of outputs that the file does not describe.
  */
 export function openOnnx(
-  request: Request, context: Handle, fileOrBytes: string | Bytes, names: string[], sizes: number[], label: string,
+  request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
-  locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string,
+  locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
 ): Handle;
+/** Bytes that will arrive piece by piece, about so many, for openOnnx(), which takes them; or dropReceived() does. */
+export function receiveBytes(expected: number): Handle;
+export function receivePiece(bytes: Handle, piece: Bytes): void;
+export function dropReceived(bytes: Handle): void;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
 export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean): any;

@@ -106,6 +106,37 @@ export interface OnnxLoadOptions {
   fpMath?: MLFPMath;
   /** Shown in messages and readable as `model.label`. */
   label?: string;
+  /**
+   * What the model's own bytes must be, as in Subresource Integrity: `sha256-`, `sha384-` or `sha512-` and the digest in base64; several are
+   * separated by spaces, and one of the strongest algorithm must match. Other bytes are refused with an `OperationError`. External data is
+   * not checked.
+   */
+  integrity?: string;
+  /** Cancels the load, which rejects with the signal's reason at once. A stream that is being read is cancelled. */
+  signal?: AbortSignal;
+  /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */
+  onProgress?: (progress: { loaded: number; total: number | undefined }) => void;
+}
+
+/**
+ * Where a model comes from: the path or file URL of a file, its bytes, or a stream of its bytes. A stream is read into memory outside of
+ * JavaScript's heap.
+ */
+export type OnnxSource =
+  | string
+  | URL
+  | ArrayBufferLike
+  | ArrayBufferView
+  | Blob
+  | { readonly ok: boolean; readonly status: number; readonly body: unknown; readonly headers: { get(name: string): string | null } }
+  | { readonly fd: number; stat(): Promise<{ size: number }>; read(...given: any[]): Promise<{ bytesRead: number }> }
+  | AsyncIterable<ArrayBufferLike | ArrayBufferView>
+  | ReadableStreamOfBytes;
+
+/** A `ReadableStream` of any library of types. */
+interface ReadableStreamOfBytes {
+  getReader(): { read(): Promise<any> };
+  cancel(reason?: unknown): Promise<void>;
 }
 
 /** A node of a model that cannot be run. */
@@ -216,7 +247,7 @@ export class OnnxModel {
  */
 export function loadOnnx(
   context: MLContext,
-  source: string | URL | ArrayBufferLike | ArrayBufferView,
+  source: OnnxSource,
   options?: OnnxLoadOptions,
 ): Promise<OnnxModel>;
 

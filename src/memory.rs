@@ -15,6 +15,7 @@ mod allocator_tuning;
 mod available;
 mod buffer_cache;
 mod huge_pages;
+mod identities;
 mod input_copy;
 mod mapped;
 mod reserve;
@@ -23,6 +24,7 @@ pub use allocator_tuning::{give_back, keep_freed};
 use available::available;
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
+pub use identities::{Kept, greatest, identity, is_kept};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
 pub use reserve::check;
@@ -49,7 +51,7 @@ enum Owner {
     Nobody,
     Alone(NonNull<u8>, Layout),
     /// A part of what others have parts of too.
-    Block(#[allow(dead_code, reason = "it is kept")] Arc<Block>),
+    Block(Arc<Block>),
 }
 
 // SAFETY: `Bytes` owns its memory alone, like a `Box<[u8]>`.
@@ -163,9 +165,14 @@ impl Default for Bytes {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        if let Owner::Alone(allocation, layout) = self.owner {
+        match &self.owner {
+            Owner::Nobody => {}
             // SAFETY: it came from the allocator with this layout, and only here is it given back.
-            unsafe { buffer_cache::give(allocation, layout) }
+            Owner::Alone(allocation, layout) => unsafe { buffer_cache::give(*allocation, *layout) },
+            // With the last part the whole block goes.
+            Owner::Block(block) if Arc::strong_count(block) == 1 => {}
+            // SAFETY: the part was this one's alone, is given out once, and the block is still there.
+            Owner::Block(_) => unsafe { huge_pages::empty(self.start, self.length) },
         }
     }
 }

@@ -17,9 +17,9 @@ function model() {
   const initializers = [];
   const nodes = [];
   for (let i = 0; i < LAYERS; i++) {
-    // Names of all lengths, so that weights begin anywhere in the file.
+    // Names of all lengths, so that weights begin anywhere in the file. No two layers are equal: equal weights are there once.
     const [weights, scales] = ['w', 's'].map((name) => name + 'x'.repeat(i));
-    initializers.push(tensor(weights, 'uint8', [WIDTH, blocks, BLOCK / 2], new Uint8Array((WIDTH * WIDTH) / 2).fill(16 * i + 7)));
+    initializers.push(tensor(weights, 'uint8', [WIDTH, blocks, BLOCK / 2], new Uint8Array((WIDTH * WIDTH) / 2).fill(7 * i + 7)));
     initializers.push(tensor(scales, 'float', [WIDTH, blocks], new Float32Array(WIDTH * blocks).fill(2 ** -10)));
     nodes.push({
       op: 'MatMulNBits',

@@ -10,18 +10,21 @@ const { fpMathOption } = require('../fp-math.js');
 const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
 const { argument } = require('../webidl.js');
+const { NO_DIGESTS, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
 const { requireBytes } = require('./options.js');
 const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
+const { receive, streamOf } = require('./stream.js');
+const { requireSignal, untilAborted } = require('./watch.js');
 
 const NAME = 'loadOnnx';
 
 /**
  * @param {import('../../index.d.ts').MLContext} context
- * @param {string | URL | BufferSource} source
- * @param {{freeDimensions?: Record<string, number>, constants?: Record<string, ArrayBufferView>, overridable?: string[], maxBytes?: number, fpMath?: 'strict' | 'bf16', label?: string}} [options]
+ * @param {import('../onnx.d.ts').OnnxSource} source
+ * @param {import('../onnx.d.ts').OnnxLoadOptions} [options]
  */
 async function loadOnnx(context, source, options = {}) {
   let state;
@@ -30,25 +33,36 @@ async function loadOnnx(context, source, options = {}) {
   } catch (error) {
     throw conversionError(error, NAME);
   }
-  const origin = modelSource(NAME, source);
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, fpMath, label = '' } = requireObject('options', options);
+  const stream = streamOf(NAME, source);
+  const origin = stream === undefined ? modelSource(NAME, source) : undefined;
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, fpMath, label = '', integrity, signal, onProgress } = requireObject('options', options);
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
     overridable: requireNames(overridable),
     maxBytes: maxBytes === undefined ? undefined : requireBytes(NAME, '', maxBytes),
     fpMath: fpMathOption(NAME, '', fpMath),
+    digests: integrityOf(NAME, integrity),
   };
+  requireSignal(NAME, '', signal);
+  requireFunction('onProgress', onProgress);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
-  const file = await open(state, `${label}`, origin, wish);
-  return createOnnxModel(await modelOf(context, state, `${label}`, file));
+  signal?.throwIfAborted();
+  const load = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish)));
+  if (stream === undefined) return await untilAborted(signal, load(origin));
+  const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
+  if (state.lost) {
+    native.dropReceived(received);
+    throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+  }
+  return await untilAborted(signal, load(received));
 }
 
 /**
  * Has a model read.
  * @param {import('../states').ContextState} context
  * @param {string} label
- * @param {string | object} origin a path, or bytes that Node-API takes
+ * @param {string | object | number} origin a path, bytes that Node-API takes, or the handle of bytes that were received
  * @param {object} wish
  * @param {Record<string, number>} wish.sizes of open dimensions
  * @param {Record<string, ArrayBufferView>} [wish.constants] by the names of inputs
@@ -57,8 +71,10 @@ async function loadOnnx(context, source, options = {}) {
  * @param {Map<string, string | object>} [wish.external] files by their locations
  * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
  * @param {string} [wish.fpMath]
+ * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
  */
-async function open(context, label, origin, { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '' }) {
+async function open(context, label, origin, wish) {
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -66,7 +82,7 @@ async function open(context, label, origin, { sizes, constants = {}, overridable
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values],
     );
   });
   return { handle, opened };
@@ -118,6 +134,11 @@ async function modelOf(context, contextState, label, { handle, opened }, anyScal
 function requireObject(name, value) {
   if (value !== null && typeof value === 'object') return value;
   throw typeError(NAME, '', `${name}: found ${show(value)}, allowed an object`);
+}
+
+function requireFunction(name, value) {
+  if (value === undefined || typeof value === 'function') return;
+  throw typeError(NAME, '', `options: ${name}: found ${show(value)}, allowed a function`);
 }
 
 /** Sizes of open dimensions. */

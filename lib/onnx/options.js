@@ -5,6 +5,7 @@
 const { typeError } = require('../errors.js');
 const { quote, show } = require('../show.js');
 const { requireType } = require('./arrays.js');
+const { requireSignal } = require('./watch.js');
 
 /** A limit that a caller gave. */
 function requireBytes(operator, label, maxBytes) {
@@ -23,9 +24,7 @@ function runOptions(operator, { label, outputs: signatures }, options) {
   if (options === undefined) return {};
   if (options === null || typeof options !== 'object') throw typeError(operator, label, `options: found ${show(options)}, allowed an object`);
   const { outputs, maxBytes, seed, signal } = options;
-  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
-    throw typeError(operator, label, `options: signal: found ${show(signal)}, allowed an AbortSignal`);
-  }
+  requireSignal(operator, label, signal);
   if (maxBytes !== undefined) requireBytes(operator, label, maxBytes);
   if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
     throw typeError(operator, label, `options: seed: found ${show(seed)}, allowed a whole number from 0`);

@@ -21,7 +21,7 @@ function modelSource(operator, source) {
   try {
     return viewable(bufferSource(source));
   } catch {
-    throw typeError(operator, '', `source: found ${show(source)}, allowed a path, a file URL, or a buffer with the model's bytes`);
+    throw typeError(operator, '', `source: found ${show(source)}, allowed a path, a file URL, a buffer with the model's bytes, or a stream of them`);
   }
 }
 

@@ -3,6 +3,8 @@
 // Watches runs: a caller can cancel them, or get the times of their steps.
 
 const native = require('../native.js');
+const { typeError } = require('../errors.js');
+const { show } = require('../show.js');
 
 /**
  * Does something that a caller may give up. It is rejected at once then, with the reason; what has begun natively ends as soon as it can.
@@ -61,4 +63,41 @@ function onAbort(signal) {
   };
 }
 
-module.exports = { onAbort, watched };
+/**
+ * @param {string} operator
+ * @param {string} label
+ * @param {any} signal
+ */
+function requireSignal(operator, label, signal) {
+  if (signal === undefined || typeof signal?.aborted === 'boolean') return;
+  throw typeError(operator, label, `options: signal: found ${show(signal)}, allowed an AbortSignal`);
+}
+
+/**
+ * A model that is being loaded. If the signal is aborted, this rejects at once, and the model is destroyed when it is there.
+ * @template {{destroy(): void}} T
+ * @param {AbortSignal | undefined} signal
+ * @param {Promise<T>} loading
+ */
+async function untilAborted(signal, loading) {
+  if (signal === undefined) return await loading;
+  let isAborted = false;
+  let unwatch;
+  const aborted = new Promise((_, reject) => {
+    unwatch = onAbort(signal)((reason) => {
+      isAborted = true;
+      reject(reason);
+    });
+  });
+  loading.then(
+    (model) => isAborted && model.destroy(),
+    () => {},
+  );
+  try {
+    return await Promise.race([loading, aborted]);
+  } finally {
+    unwatch();
+  }
+}
+
+module.exports = { onAbort, requireSignal, untilAborted, watched };

@@ -112,7 +112,7 @@ impl Keys {
         let operands = number_operands(&mut op);
         let key = |id: &OperandId| {
             let known = || match &graph.operands[id.0 as usize].source {
-                Source::Constant(bytes) => Some(graph.shared.identity_of(bytes)),
+                Source::Constant(bytes) => Some(bytes.identity()),
                 _ => None,
             };
             Some((graph.descriptor(*id), self.computed[id.0 as usize].or_else(known)?))
@@ -154,7 +154,7 @@ pub fn made_of(
     outputs: &[&Descriptor],
 ) -> Result<Vec<ConstantBytes>> {
     let known = shared.is_of_several().then(|| {
-        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, shared.identity_of(bytes))).collect();
+        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.identity())).collect();
         keys_of(&op, &made_from).take(outputs.len()).collect::<Vec<_>>()
     });
     if let Some(there) = known.iter().flatten().map(|&key| shared.computed(key)).collect::<Option<Vec<_>>>()

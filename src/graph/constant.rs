@@ -1,6 +1,7 @@
 //! The bytes of constants: there from the beginning, or computed when somebody first looks at them.
 
 use crate::error::{Error, Kind, Result};
+use crate::memory::{self, identity};
 use std::fmt;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -25,7 +26,7 @@ pub struct Facts {
 
 /// The same for somebody who does not keep them.
 #[derive(Clone)]
-pub(super) struct WeakBytes {
+pub struct WeakBytes {
     content: Weak<dyn Content>,
     facts: Arc<Facts>,
 }
@@ -176,6 +177,11 @@ impl ConstantBytes {
         self.content.key()
     }
 
+    /// What tells it from others: its key, if it may not be computed yet, or a hash of its bytes, wherever they are in this process.
+    pub fn identity(&self) -> u128 {
+        self.key().unwrap_or_else(|| identity(self.as_slice()))
+    }
+
     /// How many computations have to be done, one within the other, before the bytes are there.
     pub fn depth(&self) -> usize {
         self.content.depth()
@@ -200,23 +206,26 @@ impl ConstantBytes {
     /// # Panics
     /// As [`ConstantBytes::as_slice`].
     pub fn greatest(&self) -> f32 {
-        *self
-            .facts
-            .greatest
-            .get_or_init(|| greatest(self.as_slice().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))))
+        *self.facts.greatest.get_or_init(|| {
+            let bytes = self.as_slice();
+            memory::greatest(bytes, || greatest(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))))
+        })
     }
 
-    pub(super) fn downgrade(&self) -> WeakBytes {
+    /// The same for somebody who does not keep them.
+    pub fn downgrade(&self) -> WeakBytes {
         WeakBytes { content: Arc::downgrade(&self.content), facts: self.facts.clone() }
     }
 }
 
 impl WeakBytes {
-    pub(super) fn upgrade(&self) -> Option<ConstantBytes> {
+    /// The bytes, if somebody has them.
+    pub fn upgrade(&self) -> Option<ConstantBytes> {
         Some(ConstantBytes { content: self.content.upgrade()?, facts: self.facts.clone() })
     }
 
-    pub(super) fn is_kept(&self) -> bool {
+    /// Whether somebody has them.
+    pub fn is_kept(&self) -> bool {
         self.content.strong_count() > 0
     }
 }

@@ -30,7 +30,7 @@ pub mod shape;
 pub mod testing;
 pub mod typings;
 
-pub use constant::{ConstantBytes, Facts, greatest};
+pub use constant::{ConstantBytes, Facts, WeakBytes, greatest};
 pub use data_type::DataType;
 pub use descriptor::{Descriptor, Shape};
 pub use limits::Limits;
@@ -40,14 +40,12 @@ pub use ops::Op;
 use crate::error::{Error, Kind, Result};
 use crate::memory;
 use attribute::Value;
-use constant::WeakBytes;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use xxhash_rust::xxh3::Xxh3;
 
 /// An operand, by its position in the builder or graph that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,22 +79,10 @@ impl Shared {
         stable.insert(bytes.as_ptr().addr(), bytes.len());
     }
 
-    /// What tells a constant from others: where it is, if it stays there, or else a hash of 128 bits of what it is.
-    pub fn identity(&self, bytes: &[u8]) -> u128 {
-        let mut hash = Xxh3::new();
-        let is_stable = self.is_stable(bytes);
-        hash.update(&[is_stable.into()]);
-        hash.update(&(bytes.len() as u64).to_le_bytes());
-        match is_stable {
-            true => hash.update(&(bytes.as_ptr().addr() as u64).to_le_bytes()),
-            false => hash.update(bytes),
-        }
-        hash.digest128()
-    }
-
-    /// The same for a constant that may not be computed yet, which is not computed for that.
-    pub fn identity_of(&self, constant: &ConstantBytes) -> u128 {
-        constant.key().unwrap_or_else(|| self.identity(constant.as_slice()))
+    /// What is known of these bytes, which stay where they are: nobody looks at them for that.
+    pub fn facts_at(&self, bytes: &[u8]) -> Arc<Facts> {
+        let place = (bytes.as_ptr().addr() as u128) << 64 | bytes.len() as u128;
+        self.facts(place)
     }
 
     /// What is known of a constant with that identity.

@@ -42,6 +42,31 @@ impl Block {
     }
 }
 
+/// Smaller parts stay with their block.
+const WORTH_EMPTYING: usize = 64 << 10;
+
+/// Gives the pages that only a part of a block fills back to the system: those of other graphs are still read.
+///
+/// # Safety
+/// The memory must be a part of a block that is there, and nobody may use it any more.
+#[cfg(target_os = "linux")]
+pub(super) unsafe fn empty(start: NonNull<u8>, length: usize) {
+    const PAGE: usize = 4096;
+    const MADV_DONTNEED: std::ffi::c_int = 4;
+    unsafe extern "C" {
+        fn madvise(address: *mut std::ffi::c_void, length: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
+    }
+    let skipped = start.as_ptr().addr().next_multiple_of(PAGE) - start.as_ptr().addr();
+    if length < WORTH_EMPTYING.max(skipped) {
+        return;
+    }
+    // SAFETY: whole pages of the part, in an anonymous private mapping. It is allowed to fail.
+    unsafe { madvise(start.as_ptr().add(skipped).cast(), (length - skipped) / PAGE * PAGE, MADV_DONTNEED) };
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) unsafe fn empty(_: NonNull<u8>, _: usize) {}
+
 /// What is put side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Together {

@@ -18,6 +18,7 @@ use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
 use super::onnx::Loaded;
 use super::programs::Made;
+use super::received::Received;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::steps::{Kept, Stepped};
@@ -43,6 +44,7 @@ pub struct Environment {
     pub builders: RefCell<Slab<Builder>>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
+    pub received: RefCell<Slab<Received>>,
     pub programs: RefCell<Slab<Made>>,
     pub decoders: RefCell<Slab<Opened>>,
     pub sessions: RefCell<Slab<Remembered>>,
@@ -177,6 +179,7 @@ impl Environment {
             graphs: RefCell::default(),
             builders: RefCell::default(),
             models: RefCell::default(),
+            received: RefCell::default(),
             programs: RefCell::default(),
             decoders: RefCell::default(),
             sessions: RefCell::default(),

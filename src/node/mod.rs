@@ -25,6 +25,7 @@ mod graphs;
 mod handles;
 mod onnx;
 mod programs;
+mod received;
 mod registration;
 mod script;
 mod settle;

@@ -52,12 +52,30 @@ pub struct Loaded {
 enum Origin {
     File(PathBuf),
     Bytes(crate::memory::Bytes),
+    /// They arrived piece by piece.
+    Received(Vec<u8>),
+    /// Those of another model that has the same.
+    Shared(::bytes::Bytes),
 }
 
 impl Origin {
+    /// As [`Origin::of`], or bytes that have arrived.
+    fn of_argument(call: &Call<'_>, index: usize) -> Result<Origin> {
+        match call.scope.type_of(call.value(index))? {
+            Type::Number => {
+                let received = call.environment.received.borrow_mut().remove(call.handle(index)?);
+                Ok(Origin::Received(received.ok_or_else(|| stale("model"))?.into_bytes()))
+            }
+            _ => Origin::of(call.scope, call.value(index)),
+        }
+    }
+
     fn of(scope: Scope<'_>, value: Value<'_>) -> Result<Origin> {
         match scope.type_of(value)? {
-            Type::Object => Ok(Origin::Bytes(bytes::copy(scope, value)?)),
+            Type::Object => bytes::copy_by(scope, value, |bytes| match onnx::find_bytes(bytes) {
+                Some(found) => Ok(Origin::Shared(found)),
+                None => crate::memory::Bytes::copy_of(bytes).map(Origin::Bytes),
+            }),
             _ => Ok(Origin::File(scope.as_string(value)?.into())),
         }
     }
@@ -66,11 +84,18 @@ impl Origin {
         match self {
             Origin::File(path) => Model::open(&path),
             Origin::Bytes(bytes) => Ok(Model::from_bytes(bytes)),
+            Origin::Received(bytes) => Ok(Model::from_bytes(bytes)),
+            Origin::Shared(bytes) => Ok(Model::of_shared(bytes)),
         }
     }
 
     fn byte_length(&self) -> usize {
-        if let Origin::Bytes(bytes) = self { bytes.len() } else { 0 }
+        match self {
+            Origin::File(_) => 0,
+            Origin::Bytes(bytes) => bytes.len(),
+            Origin::Received(bytes) => bytes.len(),
+            Origin::Shared(_) => 0,
+        }
     }
 
     /// As external data of a model.
@@ -78,6 +103,14 @@ impl Origin {
         match self {
             Origin::File(path) => model.provide_file(location, &path),
             Origin::Bytes(bytes) => {
+                model.provide(location, bytes);
+                Ok(())
+            }
+            Origin::Received(bytes) => {
+                model.provide(location, bytes);
+                Ok(())
+            }
+            Origin::Shared(bytes) => {
                 model.provide(location, bytes);
                 Ok(())
             }
@@ -134,13 +167,13 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath)`: the handle of a model that is being read. A negative number of bytes stands for the default, and no name of how to
-/// compute for the context's.
+/// outline, fpMath, algorithm, digests)`: the handle of a model that is being read. A negative number of bytes stands for the default, and no
+/// name of how to compute for the context's. The model's own bytes must have one of the digests, if there is an algorithm.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let context = call.handle(1)?;
-    let origin = Origin::of(call.scope, call.value(2))?;
+    let origin = Origin::of_argument(call, 2)?;
     let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
     let sizes: Vec<u32> = call.unsigned_list(4)?;
     let label = call.string(5)?;
@@ -161,6 +194,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let external: Vec<Origin> = call.scope.elements(call.value(12), Origin::of)?;
     let tells_outputs = call.scope.as_boolean(call.value(13))?;
     let fp_math_name = call.string(14)?;
+    let algorithm = call.string(15)?;
+    let digests: Vec<crate::memory::Bytes> = call.scope.elements(call.value(16), bytes::copy)?;
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
         let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
@@ -177,6 +212,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     in_background("loadOnnx", label, done, move |done| {
         let read = guarded(|| {
             let mut model = origin.open()?;
+            if !algorithm.is_empty() {
+                model.check_integrity(&algorithm, &digests)?;
+            }
             for (location, origin) in locations.iter().zip(external) {
                 origin.provide(&mut model, location)?;
             }

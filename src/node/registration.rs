@@ -3,7 +3,7 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, steps, table, tensors};
+use super::{commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table, tensors};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};
@@ -63,6 +63,9 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "finishTask" => device_tasks::finish_task;
     "openOnnx" => onnx::open;
     "closeOnnx" => onnx::close;
+    "receiveBytes" => received::begin;
+    "receivePiece" => received::piece;
+    "dropReceived" => received::forget;
     "planOnnx" => onnx::plan;
     "runOnnx" => onnx::run;
     "keepPlan" => onnx::keep_plan;

@@ -1,13 +1,13 @@
 //! A model's bytes: mapped files, or memory that the caller gave.
 
 use super::protobuf::NodeProto;
+use super::source;
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
-use crate::memory::MappedFile;
 use bytes::Bytes;
+use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::any::Any;
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -44,14 +44,13 @@ impl Model {
     }
 
     /// A model in memory. It can have no external data but what is provided.
-    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Model {
-        Model {
-            bytes: Bytes::from_owner(bytes),
-            folders: Vec::new(),
-            external: Mutex::default(),
-            made: Mutex::default(),
-            own_nodes: 0..0,
-        }
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Model {
+        Model::of_shared(source::of_memory(bytes))
+    }
+
+    /// The same of bytes that another model has ([`find_bytes`](super::find_bytes)).
+    pub fn of_shared(bytes: Bytes) -> Model {
+        Model { bytes, folders: Vec::new(), external: Mutex::default(), made: Mutex::default(), own_nodes: 0..0 }
     }
 
     /// Tells where the nodes of its own graph are, as long as there is the model.
@@ -84,8 +83,8 @@ impl Model {
     }
 
     /// External data that the caller has in memory, by the location that tensors name: no file of that name is looked for.
-    pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + 'static) {
-        self.keep(location, Bytes::from_owner(bytes));
+    pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
+        self.keep(location, source::of_memory(bytes));
     }
 
     /// External data in a file of the caller's choice, which may lie anywhere.
@@ -100,6 +99,30 @@ impl Model {
     fn keep(&mut self, location: &str, bytes: Bytes) {
         let external = self.external.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         external.insert(plain(location).to_owned(), bytes);
+    }
+
+    /// Makes sure that the model's own bytes, without external data, have one of these digests.
+    ///
+    /// # Errors
+    /// `OperationError` when they have another one, `NotSupportedError` for another algorithm than SHA-256, SHA-384 and SHA-512.
+    pub fn check_integrity(&self, algorithm: &str, digests: &[impl AsRef<[u8]>]) -> Result<()> {
+        let found: Vec<u8> = match algorithm {
+            "sha256" => Sha256::digest(&self.bytes).to_vec(),
+            "sha384" => Sha384::digest(&self.bytes).to_vec(),
+            "sha512" => Sha512::digest(&self.bytes).to_vec(),
+            other => return Err(Error::new(Kind::NotSupported, format!("integrity by {other}"))),
+        };
+        if digests.iter().any(|digest| digest.as_ref() == found) {
+            return Ok(());
+        }
+        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        Err(Error::new(
+            Kind::Operation,
+            format!(
+                "integrity: found {} bytes with the {algorithm} digest {hex} (hexadecimal), which is not among those allowed",
+                self.bytes.len()
+            ),
+        ))
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -188,8 +211,7 @@ fn map(path: &Path) -> Result<Bytes> {
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }
-    let file = File::open(path).map_err(fail)?;
-    Ok(Bytes::from_owner(MappedFile::new(&file).map_err(fail)?))
+    source::of_file(path).map_err(fail)
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

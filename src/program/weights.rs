@@ -3,11 +3,11 @@
 
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Graph, Op, OperandId, Shared, Source};
-use crate::memory::{Bytes, Charge, Usage, Use, let_go};
+use crate::memory::{Bytes, Charge, Kept, Usage, Use, identity, let_go};
 use crate::onnx::Loaded;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 /// Smaller ones are copied as fast as they are looked up.
 const WORTH_IT: usize = 1 << 10;
@@ -15,8 +15,43 @@ const WORTH_IT: usize = 1 << 10;
 /// Aligned copies of weights, by where the file has them.
 #[derive(Debug)]
 pub struct Weights {
-    copies: Mutex<HashMap<(usize, usize), (ConstantBytes, Charge)>>,
+    copies: Mutex<HashMap<(usize, usize), Arc<Copy>>>,
     usage: Arc<Usage>,
+}
+
+/// Weights that models have aligned copies of, by what they are: once in the process.
+static COPIES: LazyLock<Mutex<HashMap<u128, Weak<Copy>>>> = LazyLock::new(Mutex::default);
+
+#[derive(Debug)]
+struct Copy {
+    // It is no longer said that they stay before they go.
+    _kept: Kept,
+    bytes: ConstantBytes,
+    _charge: Charge,
+}
+
+impl Copy {
+    /// A copy, or that of another model.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for it.
+    fn of(bytes: &[u8], usage: &Arc<Usage>) -> Result<Arc<Copy>> {
+        let identity = identity(bytes);
+        let mut all = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(&identity).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        let copy = Bytes::copy_of(bytes)?;
+        let_go(bytes);
+        let kept = Kept::new(&copy);
+        let charge = usage.charge(Use::Graphs, bytes.len());
+        let copy = Arc::new(Copy { _kept: kept, bytes: ConstantBytes::new(copy), _charge: charge });
+        all.insert(identity, Arc::downgrade(&copy));
+        if all.len().is_power_of_two() {
+            all.retain(|_, copy| copy.strong_count() > 0);
+        }
+        Ok(copy)
+    }
 }
 
 impl Weights {
@@ -47,7 +82,7 @@ impl Weights {
             }
             if !loaded.has(bytes) {
                 // What importing has computed is the same for most shapes.
-                let identity = shared.identity(bytes);
+                let identity = constant.identity();
                 match shared.computed(identity) {
                     Some(there) => *constant = there,
                     None => shared.has_computed(identity, constant),
@@ -57,22 +92,21 @@ impl Weights {
             let size = operand.descriptor.data_type.bits().div_ceil(8);
             if bytes.as_ptr().addr().is_multiple_of(size) || anywhere.contains(&OperandId(number as u32)) {
                 shared.keep(bytes);
-                let facts = shared.facts(shared.identity(bytes));
+                let facts = shared.facts_at(bytes);
                 *constant = constant.clone().with_facts(facts);
                 continue;
             }
             let place = (bytes.as_ptr().addr(), bytes.len());
-            let (copy, _) = match copies.entry(place) {
+            let copy = match copies.entry(place) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(vacant) => {
-                    let copy = ConstantBytes::new(Bytes::copy_of(bytes)?);
-                    let_go(bytes);
-                    shared.keep(copy.as_slice());
-                    let charge = self.usage.charge(Use::Graphs, bytes.len());
-                    vacant.insert((copy, charge))
+                    let copy = Copy::of(bytes, &self.usage)?;
+                    shared.keep(copy.bytes.as_slice());
+                    vacant.insert(copy)
                 }
             };
-            let facts = shared.facts(shared.identity(copy.as_slice()));
+            let copy = &copy.bytes;
+            let facts = shared.facts_at(copy.as_slice());
             *constant = copy.clone().with_facts(facts);
         }
         Ok(())

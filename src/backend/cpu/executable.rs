@@ -5,7 +5,7 @@ use super::aligned::is_aligned_for;
 use super::cancel::Cancel;
 use super::checks::check;
 use super::cost;
-use super::dispatch::{Built, Constant, Problem, Target, TensorDesc, choose, describe, workspaces};
+use super::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose, describe, workspaces};
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
 use super::profile::{Description, Profile};
@@ -17,14 +17,15 @@ use crate::backend::Bindings;
 use crate::compiler::{Check, Place, Plan, Value, ValueId, behind_inputs, multiplications};
 use crate::done::from_panic;
 use crate::error::Result;
-use crate::graph::{ConstantBytes, DataType, Op, Shared};
+use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
 use smallvec::SmallVec;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod arenas;
@@ -32,6 +33,7 @@ mod followers;
 mod narrowing;
 mod overwriting;
 mod placements;
+mod resident;
 
 use arenas::{Arena, Arenas};
 use followers::{Follower, follow, follow_from};
@@ -301,28 +303,16 @@ fn for_each_problem(
     let budget = budget_beside(constants.iter().map(ConstantBytes::len).sum());
     let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
     let divided = divide_budget(budget, &workspaces);
-    // Somebody else's memory may begin anywhere, as in a file. What a kernel packs is copied before, into memory that serves
-    // all steps: to touch new memory takes longer than the copy.
-    let mut copies: Vec<Bytes> = Vec::new();
+    let room = CopyRoom::default();
     for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
-        for (i, operand) in step.inputs.iter().enumerate() {
-            let Some(constant) = step.looked_at(operand, constants) else { continue };
-            if !step.packs_from_anywhere(i, operand, constant) {
-                let bytes = constant.as_slice();
-                copies.resize_with(copies.len().max(i + 1), Bytes::default);
-                if copies[i].len() < bytes.len() {
-                    copies[i] = Bytes::default();
-                    copies[i] = Bytes::zeroed(bytes.len())?;
-                }
-                copies[i][..bytes.len()].copy_from_slice(bytes);
-            }
-        }
-        let constant = |(i, operand): (usize, &Operand)| {
+        let copy = |(i, operand): (usize, &Operand)| {
             let constant = step.looked_at(operand, constants)?;
-            match step.packs_from_anywhere(i, operand, constant) {
-                true => Some(Constant::Known(constant)),
-                false => copies.get(i)?.get(..constant.len()).map(Constant::Bytes),
-            }
+            (!step.packs_from_anywhere(i, operand, constant)).then(|| LazyCopy::new(constant, &room))
+        };
+        let copies: SmallVec<[Option<LazyCopy<'_>>; 6]> = step.inputs.iter().enumerate().map(copy).collect();
+        let constant = |(i, operand): (usize, &Operand)| match &copies[i] {
+            Some(copy) => Some(Constant::Copied(copy)),
+            None => step.looked_at(operand, constants).map(Constant::Known),
         };
         let inputs: Vec<TensorDesc<'_>> = step
             .inputs
@@ -355,37 +345,13 @@ fn for_each_problem(
 #[derive(Debug, Default)]
 struct OfModel {
     arenas: Arc<Arenas>,
-    packings: Arc<Packings>,
-    /// Of constants, by where they are.
-    charges: Mutex<HashMap<(usize, usize), Weak<Charge>>>,
-}
-
-impl OfModel {
-    /// What counts these bytes for as long as a graph has them, once however many graphs do.
-    fn charge(&self, bytes: &[u8], usage: &Arc<Usage>) -> Arc<Charge> {
-        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = (bytes.as_ptr().addr(), bytes.len());
-        if let Some(charge) = charges.get(&place).and_then(Weak::upgrade) {
-            return charge;
-        }
-        let charge = Arc::new(usage.charge(Use::Graphs, bytes.len()));
-        charges.insert(place, Arc::downgrade(&charge));
-        if charges.len().is_power_of_two() {
-            charges.retain(|_, charge| charge.strong_count() > 0);
-        }
-        charge
-    }
+    /// Whether one has its kernels.
+    has_kernels: AtomicBool,
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
 /// which are counted by themselves.
-fn build_kernels(
-    steps: &mut [Step],
-    constants: &mut [ConstantBytes],
-    target: &Target,
-    cancel: &Cancel,
-    shared: &Shared,
-) -> Result<usize> {
+fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<usize> {
     let mut counted = 0;
     let mut made: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
     for_each_problem(steps, constants, target, |number, problem, taken| {
@@ -399,8 +365,7 @@ fn build_kernels(
         let built = build.map(|build| {
             let step = &steps[number];
             let known = step.inputs.iter().map(|operand| step.looked_at(operand, constants));
-            let operators = format!("{:?}{:?}{:?}{:?}", problem.prologue, problem.dequantized, problem.op, problem.fused);
-            let identity = packings::identity(choice.name, &operators, known, shared);
+            let identity = packings::identity(choice.name, problem, target, known);
             let (built, bytes) = packings::during(identity, build);
             counted += bytes;
             built
@@ -434,11 +399,15 @@ fn build_kernels(
         }
     }
     for (constant, used) in constants.iter_mut().zip(used) {
+        let fits = |constant: &ConstantBytes| used.iter().all(|data_type| is_aligned_for(*data_type, constant.as_slice()));
         if used.is_empty() {
             *constant = ConstantBytes::new([]);
-        } else if !used.iter().all(|data_type| is_aligned_for(*data_type, constant.as_slice())) {
+            continue;
+        }
+        if !fits(constant) {
             *constant = ConstantBytes::new(Bytes::copy_of(constant.as_slice())?);
         }
+        resident::share(constant, fits);
     }
     Ok(counted)
 }
@@ -470,24 +439,24 @@ impl Executable {
         let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
-        let together = if of_model.packings.is_empty() { Together::All } else { Together::Large };
-        let counted = packings::within(&of_model.packings, usage, || {
-            side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel, &plan.shared))
+        let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
+        let counted = packings::within(Packings::of_process(), usage, || {
+            side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))
         })?;
+        of_model.has_kernels.store(true, Ordering::Relaxed);
         cancel.check()?;
         narrowing::place(&mut steps, &mut plan, target);
         overwriting::place(&mut steps, &mut plan);
         let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
-        // Constants of a model with several graphs are counted with the model, and what several graphs have computed once.
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
         let mut shared_charges = Vec::new();
-        let is_of_several = plan.shared.is_of_several();
+        // What stays in a model's file, or is a copy that all of its graphs have, is counted with the model.
         for bytes in constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes)) {
-            match is_of_several {
-                true => shared_charges.push(of_model.charge(bytes, usage)),
-                false => constant_bytes += bytes.len(),
+            match resident::charge(bytes, usage) {
+                Some(charge) => shared_charges.push(charge),
+                None => constant_bytes += bytes.len(),
             }
         }
         let placements = placements::find(&steps, plan.inputs.len());

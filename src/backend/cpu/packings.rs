@@ -1,20 +1,21 @@
-//! Packed weights that the graphs of one model share: graphs for inputs of different shapes have the same constants, and mostly want
-//! them packed alike.
+//! Packed weights, once in the process: the graphs of a model for inputs of different shapes, and all models and contexts that have the
+//! same constants, mostly want them packed alike.
 //!
-//! A packing is known by the step that it is for (the implementation, the operator with its attributes, and which constants these are), by
-//! how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by what is in them, and
-//! zeros by how many they are. All are kept for as long as a kernel uses them.
+//! A packing is known by the step that it is for (the implementation and its instruction set, the operator with its attributes, and what its
+//! constants are), by how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by
+//! what is in them, and zeros by how many they are. All are kept for as long as a kernel uses them, and no longer.
 
-use crate::graph::{ConstantBytes, Shared};
-use crate::memory::{Bytes, Charge, Usage, Use};
+use super::dispatch::{Problem, Target};
+use crate::graph::ConstantBytes;
+use crate::memory::{self, Bytes, Charge, Usage, Use};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::mem::replace;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use xxhash_rust::xxh3::Xxh3;
 
-/// Of one model.
+/// Those of the process ([`Packings::of_process`]).
 #[derive(Debug, Default)]
 pub struct Packings(Mutex<HashMap<Key, Weak<Packed>>>);
 
@@ -74,27 +75,35 @@ struct Step {
 
 thread_local!(static BUILDING: RefCell<Option<Building>> = const { RefCell::new(None) });
 
-/// What a step is to its packings: the implementation, what it computes, and its constants.
+/// What a step is to its packings: the implementation and what it is made for, what it computes, and its constants.
 pub fn identity<'a>(
     implementation: &str,
-    operators: &str,
+    problem: &Problem<'_>,
+    target: &Target,
     constants: impl Iterator<Item = Option<&'a ConstantBytes>>,
-    shared: &Shared,
 ) -> u128 {
     let mut hash = Xxh3::new();
-    hash.update(implementation.as_bytes());
-    hash.update(&[0]);
-    hash.update(operators.as_bytes());
-    for constant in constants {
-        hash.update(&constant.map_or(0, |constant| shared.identity_of(constant)).to_le_bytes());
+    let Problem { prologue, dequantized, op, fused, inputs, .. } = problem;
+    let (isa, fp_math) = (target.isa.name, target.fp_math);
+    hash.update(format!("{implementation} {isa} {fp_math:?} {prologue:?}{dequantized:?}{op:?}{fused:?}").as_bytes());
+    for (input, constant) in inputs.iter().zip(constants) {
+        hash.update(input.data_type.name().as_bytes());
+        match constant {
+            None => hash.update(&[0]),
+            Some(constant) => {
+                hash.update(format!("{:?}", input.shape).as_bytes());
+                hash.update(&constant.identity().to_le_bytes());
+            }
+        }
     }
     hash.digest128()
 }
 
 impl Packings {
-    /// Whether no graph has packed anything yet.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// What all models and contexts share.
+    pub fn of_process() -> &'static Arc<Packings> {
+        static PACKINGS: LazyLock<Arc<Packings>> = LazyLock::new(Arc::default);
+        &PACKINGS
     }
 
     fn find(&self, key: &Key) -> Option<Arc<Packed>> {
@@ -158,7 +167,7 @@ pub fn packed(layout: &[usize], length: usize, fill: impl FnOnce(&mut Bytes)) ->
 /// As [`packed`].
 pub fn row(numbers: &[f32]) -> Arc<Packed> {
     let bytes: &[u8] = bytemuck::cast_slice(numbers);
-    shared(bytes.len(), |row| row.copy_from_slice(bytes), |_| Some(Key::Row(xxh3_128(bytes))))
+    shared(bytes.len(), |row| row.copy_from_slice(bytes), |_| Some(Key::Row(memory::identity(bytes))))
 }
 
 /// At least so many zeros. No step counts them.
@@ -227,7 +236,6 @@ mod tests {
     fn rows_and_zeros_are_there_once() {
         let packings = Arc::new(Packings::default());
         let usage = Arc::new(Usage::default());
-        assert!(packings.is_empty());
         // Whoever asks: in a step, or before it is known which implementation is chosen.
         let one = within(&packings, &usage, || row(&[1.0, 2.0]));
         let (two, counted) = within(&packings, &usage, || during(1, || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
@@ -241,29 +249,5 @@ mod tests {
         assert!(!Arc::ptr_eq(&row(&[1.0, 2.0]), &one));
         drop((one, two, three));
         assert_eq!(usage.numbers().graphs, 0);
-    }
-
-    /// Bytes that stay where they are.
-    struct Same(Arc<Vec<u8>>);
-
-    impl AsRef<[u8]> for Same {
-        fn as_ref(&self) -> &[u8] {
-            &self.0
-        }
-    }
-
-    #[test]
-    fn constants_are_known_by_their_place_or_by_what_they_are() {
-        let shared = Shared::default();
-        let (one, same, other) = (Arc::new(vec![1u8; 100]), Arc::new(vec![1u8; 100]), Arc::new(vec![2u8; 100]));
-        let of = |bytes: &Arc<Vec<u8>>| {
-            let constant = ConstantBytes::new(Same(bytes.clone()));
-            identity("gemm", "op", [Some(&constant), None].into_iter(), &shared)
-        };
-        assert_eq!(of(&one), of(&same));
-        assert_ne!(of(&one), of(&other));
-        shared.keep(&one);
-        assert_ne!(of(&one), of(&same));
-        assert_eq!(of(&one), of(&one));
     }
 }

@@ -80,7 +80,7 @@ impl Foreign {
         let shared = &plan.shared;
         let common = shared.is_of_several().then(|| Common {
             model: shared.of::<Model>().0,
-            identities: program.constants.iter().map(|constant| shared.identity_of(constant)).collect(),
+            identities: program.constants.iter().map(|constant| constant.identity()).collect(),
         });
         Ok(Lowered { program, run_bytes, common })
     }

@@ -16,7 +16,9 @@ mod target;
 mod tuning;
 
 pub use patterns::Patterns;
-pub use problem::{Accepted, Build, Built, Constant, Implementation, Numbers, Problem, Reject, TensorDesc, require};
+pub use problem::{
+    Accepted, Build, Built, Constant, CopyRoom, Implementation, LazyCopy, Numbers, Problem, Reject, TensorDesc, require,
+};
 pub use registry::{choose, workspaces};
 #[cfg(test)]
 pub use registry::{every, first};

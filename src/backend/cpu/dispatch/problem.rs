@@ -6,7 +6,10 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::shape::strides;
 use crate::graph::{ConstantBytes, DataType, Op, OperandId, greatest};
+use crate::memory::Bytes;
 use smallvec::SmallVec;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What is known of a step at build time.
 #[derive(Clone, Copy)]
@@ -42,6 +45,65 @@ pub struct TensorDesc<'a> {
 pub enum Constant<'a> {
     Bytes(&'a [u8]),
     Known(&'a ConstantBytes),
+    /// Where it lies kernels cannot read it.
+    Copied(&'a LazyCopy<'a>),
+}
+
+/// A constant that lies anywhere, as in a file, and is copied when it is first looked at: where others have packed it nobody does.
+#[derive(Debug)]
+pub struct LazyCopy<'a> {
+    constant: &'a ConstantBytes,
+    copy: OnceLock<Bytes>,
+    room: &'a CopyRoom,
+}
+
+/// Memory for such copies, which serves all steps of a graph: to touch new memory takes longer than the copy.
+#[derive(Debug, Default)]
+pub struct CopyRoom(Mutex<Vec<Bytes>>);
+
+impl<'a> LazyCopy<'a> {
+    pub fn new(constant: &'a ConstantBytes, room: &'a CopyRoom) -> Self {
+        LazyCopy { constant, copy: OnceLock::new(), room }
+    }
+
+    /// The bytes, aligned.
+    ///
+    /// # Panics
+    /// With an [`Error`] when there is no memory for them.
+    fn bytes(&self) -> &[u8] {
+        let length = self.constant.len();
+        let copy = self.copy.get_or_init(|| {
+            let mut copy = self.room.take(length).unwrap_or_else(|error| resume_unwind(Box::new(error)));
+            copy[..length].copy_from_slice(self.constant.as_slice());
+            copy
+        });
+        &copy[..length]
+    }
+}
+
+impl Drop for LazyCopy<'_> {
+    fn drop(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            self.room.0.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+        }
+    }
+}
+
+impl CopyRoom {
+    /// At least so many bytes, with whatever was in them.
+    fn take(&self, length: usize) -> Result<Bytes> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = idle.iter().enumerate().filter(|(_, bytes)| bytes.len() >= length);
+        let smallest = fits.min_by_key(|(_, bytes)| bytes.len()).map(|(position, _)| position);
+        match smallest {
+            Some(position) => Ok(idle.swap_remove(position)),
+            None => {
+                // What is too small for this one goes before there is a larger one.
+                idle.pop();
+                Bytes::zeroed(length)
+            }
+        }
+    }
 }
 
 impl<'a> Constant<'a> {
@@ -49,6 +111,7 @@ impl<'a> Constant<'a> {
         match self {
             Constant::Bytes(bytes) => bytes,
             Constant::Known(constant) => constant.as_slice(),
+            Constant::Copied(copy) => copy.bytes(),
         }
     }
 }
@@ -72,6 +135,7 @@ impl<'a> Numbers<'a> {
     pub fn greatest(self) -> f32 {
         match self.0 {
             Constant::Known(constant) => constant.greatest(),
+            Constant::Copied(copy) => copy.constant.greatest(),
             Constant::Bytes(_) => greatest(self.all().iter().copied()),
         }
     }

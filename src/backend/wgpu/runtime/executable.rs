@@ -81,8 +81,8 @@ struct OfModel {
 
 impl OfModel {
     /// The buffer of a constant.
-    fn constant(&self, device: &Device, constant: &ConstantBytes, shared: &Shared, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
-        let identity = shared.identity_of(constant);
+    fn constant(&self, device: &Device, constant: &ConstantBytes, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
+        let identity = constant.identity();
         let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
             return Ok(found);
@@ -142,7 +142,7 @@ impl Executable {
         let constants = constants
             .iter()
             .zip(&used)
-            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes, shared, usage)).transpose())
+            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes, usage)).transpose())
             .collect::<Result<Vec<_>>>()?;
         let arena = of_model.arena(&device, arena_length, usage)?;
         let sizes = match sizes.is_empty() {

@@ -1,0 +1,129 @@
+'use strict';
+
+const { createHash } = require('node:crypto');
+const { createReadStream, mkdtempSync, promises, rmSync, writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { ml } = require('webnn-node');
+const { loadOnnx } = require('webnn-node/onnx');
+const { tensor, writeModel } = require('./write.js');
+
+const WIDTH = 256;
+
+function bytesOfModel() {
+  const weights = Float32Array.from({ length: WIDTH * WIDTH }, (_, i) => (i % WIDTH === Math.floor(i / WIDTH) ? 2 : 0));
+  return writeModel({
+    opset: 21,
+    inputs: [{ name: 'x', type: 'float', shape: [1, WIDTH] }],
+    outputs: [{ name: 'y' }],
+    nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
+    initializers: [tensor('w', 'float', [WIDTH, WIDTH], weights)],
+  });
+}
+
+describe('a model from a stream', () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-streams-'));
+  const file = path.join(folder, 'model.onnx');
+  const bytes = bytesOfModel();
+  const total = bytes.length;
+  let context;
+  beforeAll(async () => {
+    writeFileSync(file, bytes);
+    context = await ml.createContext({ deviceType: 'cpu' });
+  });
+  afterAll(() => {
+    context.destroy();
+    rmSync(folder, { recursive: true });
+  });
+
+  async function* pieces(size) {
+    for (let i = 0; i < total; i += size) yield bytes.subarray(i, i + size);
+  }
+
+  async function computes(model) {
+    const x = Float32Array.from({ length: WIDTH }, (_, i) => i);
+    const { y } = await model.run({ x });
+    expect(Array.from(y.data)).toEqual(Array.from(x, (value) => 2 * value));
+    model.destroy();
+  }
+
+  const readable = () => ReadableStream.from(pieces(10_000));
+  const sources = {
+    'a ReadableStream': [readable, undefined],
+    'a Response': [() => new Response(readable(), { headers: { 'content-length': `${total}` } }), total],
+    'a compressed Response': [() => new Response(readable(), { headers: { 'content-length': '7', 'content-encoding': 'gzip' } }), undefined],
+    'a Blob': [() => new Blob([bytes]), total],
+    'a FileHandle': [() => promises.open(file), total],
+    'a stream of a file': [() => createReadStream(file, { highWaterMark: 5000 }), undefined],
+    'an async iterable': [() => pieces(1), undefined],
+  };
+
+  test.each(Object.keys(sources))('%s', async (name) => {
+    const [make, known] = sources[name];
+    const told = [];
+    const source = await make();
+    const integrity = `sha256-${createHash('sha256').update(bytes).digest('base64')}`;
+    await computes(await loadOnnx(context, source, { integrity, onProgress: (progress) => told.push(progress) }));
+    expect(told.at(-1)).toEqual({ loaded: total, total: known });
+    expect(told.map(({ loaded }) => loaded)).toEqual(told.map(({ loaded }) => loaded).sort((a, b) => a - b));
+    // A handle stays its owner's.
+    if (name === 'a FileHandle') await source.close();
+  });
+
+  test('is refused if it is cut short, breaks off, or is no stream of bytes', async () => {
+    async function* broken() {
+      yield bytes.subarray(0, 1000);
+      throw new Error('the network is gone');
+    }
+    await expect(loadOnnx(context, broken())).rejects.toThrow('the network is gone');
+    async function* short() {
+      yield bytes.subarray(0, total - 1);
+    }
+    await expect(loadOnnx(context, short())).rejects.toThrow(TypeError);
+    async function* words() {
+      yield 'onnx';
+    }
+    await expect(loadOnnx(context, words())).rejects.toThrow("found a stream of 'onnx', allowed one of buffers");
+    await expect(loadOnnx(context, new Response('no', { status: 404 }))).rejects.toThrow('found a response with status 404');
+    const read = new Response(bytes);
+    await read.arrayBuffer();
+    await expect(loadOnnx(context, read)).rejects.toThrow('a response without a body to read');
+  });
+
+  test('is cancelled by a signal, and the source hears of it', async () => {
+    const controller = new AbortController();
+    let isCancelled = false;
+    const endless = new ReadableStream({
+      pull: (stream) => stream.enqueue(new Uint8Array(1000)),
+      cancel: () => (isCancelled = true),
+    });
+    const onProgress = ({ loaded }) => loaded >= 5000 && controller.abort(new Error('enough'));
+    await expect(loadOnnx(context, endless, { signal: controller.signal, onProgress })).rejects.toThrow('enough');
+    await new Promise(setImmediate);
+    expect(isCancelled).toBe(true);
+    // One that never answers does not hold it up.
+    const silent = { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}), return: () => new Promise(() => {}) }) };
+    const other = new AbortController();
+    const loading = loadOnnx(context, silent, { signal: other.signal });
+    other.abort(new Error('too late'));
+    await expect(loading).rejects.toThrow('too late');
+    await expect(loadOnnx(context, file, { signal: other.signal })).rejects.toThrow('too late');
+  });
+
+  test('and any other is checked against its digest', async () => {
+    const digest = (algorithm) => `${algorithm}-${createHash(algorithm).update(bytes).digest('base64')}`;
+    const wrong = `sha512-${Buffer.alloc(64).toString('base64')}`;
+    for (const integrity of [digest('sha256'), digest('sha384'), `${wrong} ${digest('sha512')}`, `sha256-${Buffer.alloc(32).toString('base64')} ${digest('sha512')}`]) {
+      for (const source of [file, bytes, pieces(50_000)]) await computes(await loadOnnx(context, source, { integrity }));
+    }
+    // Only the strongest counts.
+    await expect(loadOnnx(context, file, { integrity: `${digest('sha256')} ${wrong}` })).rejects.toThrow(/integrity: found \d+ bytes with the sha512 digest/);
+    await expect(loadOnnx(context, file, { integrity: 'md5-abc' })).rejects.toThrow("options: integrity: found 'md5-abc'");
+    await expect(loadOnnx(context, file, { integrity: 'sha256-YWJj' })).rejects.toThrow('options: integrity');
+  });
+
+  test('takes options that are right', async () => {
+    await expect(loadOnnx(context, file, { signal: 1 })).rejects.toThrow('options: signal: found 1, allowed an AbortSignal');
+    await expect(loadOnnx(context, file, { onProgress: 1 })).rejects.toThrow('options: onProgress: found 1, allowed a function');
+  });
+});

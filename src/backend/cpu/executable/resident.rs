@@ -1,0 +1,80 @@
+//! Constants that steps read where they lie, once in the process: tables of embeddings, and what was computed from constants.
+
+use crate::graph::{ConstantBytes, WeakBytes};
+use crate::memory::{Charge, Usage, Use, is_kept};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+/// Smaller ones are not worth an entry.
+const WORTH_SHARING: usize = 4 << 10;
+
+#[derive(Default)]
+struct Resident {
+    by_identity: HashMap<u128, WeakBytes>,
+    /// By where they are.
+    charges: HashMap<(usize, usize), Weak<Charge>>,
+}
+
+static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
+
+/// Replaces a constant by the same bytes of another graph, if one has them where they suit this one.
+pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool) {
+    // What lies in a model's file is there once however many graphs read it.
+    if constant.len() < WORTH_SHARING || is_kept(constant.as_slice()) {
+        return;
+    }
+    let identity = constant.identity();
+    let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
+    match all.by_identity.get(&identity).and_then(WeakBytes::upgrade).filter(|found| fits(found)) {
+        Some(found) => *constant = found,
+        None => {
+            all.by_identity.insert(identity, constant.downgrade());
+            if all.by_identity.len().is_power_of_two() {
+                all.by_identity.retain(|_, bytes| bytes.is_kept());
+            }
+        }
+    }
+}
+
+/// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
+pub fn charge(bytes: &[u8], usage: &Arc<Usage>) -> Option<Arc<Charge>> {
+    if bytes.len() < WORTH_SHARING {
+        return None;
+    }
+    let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = (bytes.as_ptr().addr(), bytes.len());
+    if let Some(charge) = all.charges.get(&place).and_then(Weak::upgrade) {
+        return Some(charge);
+    }
+    let charge = Arc::new(usage.charge(Use::Graphs, bytes.len()));
+    all.charges.insert(place, Arc::downgrade(&charge));
+    if all.charges.len().is_power_of_two() {
+        all.charges.retain(|_, charge| charge.strong_count() > 0);
+    }
+    Some(charge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_bytes_are_there_once() {
+        let bytes = |with: u8| ConstantBytes::new(vec![with; 2 * WORTH_SHARING]);
+        let place = |constant: &ConstantBytes| constant.as_slice().as_ptr();
+        let (mut one, mut same, mut other) = (bytes(201), bytes(201), bytes(202));
+        let (before, own) = (place(&one), place(&other));
+        [&mut one, &mut same, &mut other].into_iter().for_each(|constant| share(constant, |_| true));
+        assert_eq!((place(&one), place(&same), place(&other)), (before, before, own));
+        // Where another one's do not suit, its own stay.
+        let mut unsuitable = bytes(201);
+        share(&mut unsuitable, |_| false);
+        assert_ne!(place(&unsuitable), before);
+        let usage = Arc::new(Usage::default());
+        let charges = [&one, &same].map(|constant| charge(constant.as_slice(), &usage));
+        assert!(charges.iter().all(Option::is_some) && charge(&[0; 100], &usage).is_none());
+        assert_eq!(usage.numbers().graphs, 2 * WORTH_SHARING);
+        drop(charges);
+        assert_eq!(usage.numbers().graphs, 0);
+    }
+}

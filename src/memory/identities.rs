@@ -1,0 +1,134 @@
+//! What tells bytes of constants from others: a hash of what they are, which is remembered for memory that stays as it is.
+
+use super::let_go;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Memory that stays as it is, by where it begins.
+static CONSTANT: RwLock<BTreeMap<usize, Arc<Range>>> = RwLock::new(BTreeMap::new());
+
+/// Nobody outside of the process can make two constants that are taken for the same.
+static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+
+/// Shorter bytes are hashed as fast as they are looked up.
+const WORTH_REMEMBERING: usize = 1 << 10;
+
+/// Pages of files that were hashed are given back from here on: they are read again when they are packed, or never.
+const WORTH_LETTING_GO: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Range {
+    length: usize,
+    /// By offset and length.
+    known: Mutex<HashMap<(usize, usize), Known>>,
+}
+
+/// What was found out about bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    identity: Option<u128>,
+    greatest: Option<f32>,
+}
+
+/// Says that bytes stay as and where they are until this is dropped.
+#[derive(Debug)]
+pub struct Kept(usize);
+
+impl Kept {
+    /// The memory must not be freed or written to before the result is dropped: otherwise other bytes would be taken for these.
+    pub fn new(bytes: &[u8]) -> Kept {
+        let start = bytes.as_ptr().addr();
+        if !bytes.is_empty() {
+            let range = Arc::new(Range { length: bytes.len(), known: Mutex::default() });
+            CONSTANT.write().unwrap_or_else(PoisonError::into_inner).insert(start, range);
+        }
+        Kept(if bytes.is_empty() { 0 } else { start })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        CONSTANT.write().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Whether bytes are a part of what stays as and where it is.
+pub fn is_kept(bytes: &[u8]) -> bool {
+    range_of(bytes).is_some()
+}
+
+/// A hash of 128 bits of the bytes: the same for the same bytes wherever they are, in this process.
+pub fn identity(bytes: &[u8]) -> u128 {
+    let hash = || {
+        let mut hash = Xxh3::with_seed(*SEED);
+        hash.update(bytes);
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        hash.digest128()
+    };
+    remembered(bytes, |known| &mut known.identity, hash)
+}
+
+/// The greatest magnitude of bytes that are numbers of float32, as `find` finds it.
+pub fn greatest(bytes: &[u8], find: impl FnOnce() -> f32) -> f32 {
+    remembered(bytes, |known| &mut known.greatest, find)
+}
+
+/// Finds something out about bytes, once where they stay as they are.
+fn remembered<T: Copy>(bytes: &[u8], of: impl Fn(&mut Known) -> &mut Option<T>, find: impl FnOnce() -> T) -> T {
+    let Some((range, offset)) = range_of(bytes).filter(|_| bytes.len() >= WORTH_REMEMBERING) else { return find() };
+    let known = || range.known.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = (offset, bytes.len());
+    if let Some(found) = *of(known().entry(place).or_default()) {
+        return found;
+    }
+    let found = find();
+    if bytes.len() >= WORTH_LETTING_GO {
+        let_go(bytes);
+    }
+    *of(known().entry(place).or_default()) = Some(found);
+    found
+}
+
+/// The memory that these bytes are a part of, and where they begin in it.
+fn range_of(bytes: &[u8]) -> Option<(Arc<Range>, usize)> {
+    let first = bytes.as_ptr().addr();
+    let all = CONSTANT.read().unwrap_or_else(PoisonError::into_inner);
+    let (start, range) = all.range(..=first).next_back()?;
+    let offset = first - start;
+    (offset + bytes.len() <= range.length).then(|| (range.clone(), offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_known_by_what_they_are() {
+        let (one, same) = (vec![1u8; 5000], vec![1u8; 5000]);
+        assert_eq!(identity(&one), identity(&same));
+        assert_ne!(identity(&one), identity(&one[1..]));
+        assert_ne!(identity(&[]), identity(&[0]));
+        let mut other = one.clone();
+        other[4321] = 2;
+        assert_ne!(identity(&one), identity(&other));
+    }
+
+    #[test]
+    fn what_stays_is_hashed_once() {
+        let mut bytes = vec![7u8; 10_000];
+        let kept = Kept::new(&bytes);
+        let (all, part) = (identity(&bytes), identity(&bytes[100..5000]));
+        let range = range_of(&bytes[1..]).unwrap().0;
+        assert_eq!(range.known.lock().unwrap().len(), 2);
+        assert_eq!((identity(&bytes), identity(&bytes[100..5000])), (all, part));
+        assert_eq!(range.known.lock().unwrap().len(), 2);
+        // Nothing is remembered of what is gone.
+        drop(kept);
+        bytes[0] = 8;
+        assert!(range_of(&bytes).is_none());
+        assert_ne!(identity(&bytes), all);
+    }
+}
