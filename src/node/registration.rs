@@ -3,7 +3,9 @@
 
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
-use super::{commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table, tensors};
+use super::{
+    commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table, tensors,
+};
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
 use napi::{JsValue, sys};

@@ -228,9 +228,10 @@ impl Loaded {
             };
             open.push(OpenInput { name, data_type, element_type, shape, form, default, element });
         }
+        let shapes: HashMap<&str, &Vec<Size>> = open.iter().map(|input| (input.name.as_str(), &input.shape)).collect();
         let mut named = BTreeMap::new();
         for (name, _, dimensions) in &inputs {
-            let shape = open.iter().find(|input| input.name == *name).map(|input| &input.shape);
+            let shape = shapes.get(name.as_str()).copied();
             for (axis, dimension) in dimensions.iter().enumerate() {
                 let Dimension::Named(name) = dimension else { continue };
                 let size = shape.and_then(|shape| shape.get(axis));
