@@ -1,5 +1,5 @@
-//! The reference kernels: every operator and every data type, written straight from the specification. They are the
-//! oracle of the tests and the fallback of the compiler. One file per family of operators.
+//! The reference kernels: every operator for every data type, written from the specification, or, if an operator is not there, from its
+//! definition in `graph/ops/`. The tests of kernels compare with them; a step that no other kernel accepts is computed by them.
 //!
 //! Floating-point arithmetic is done in `f32` or better and rounded once to the output's type.
 
