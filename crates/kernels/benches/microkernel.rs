@@ -8,13 +8,13 @@ use std::hint::black_box;
 use std::time::Instant;
 use webnn_kernels::block_quantized::{self, Coding, Floats, Instructions, Weights, float32, int8 as rounded};
 use webnn_kernels::caches::Caches;
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::{self as conv_tiles, Tiles};
 use webnn_kernels::epilogue::clamp::Clamps;
 use webnn_kernels::epilogue::stages::{Stage, Stages};
 use webnn_kernels::expert_matmul;
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
-use webnn_kernels::gemm::microkernels::{Microkernels, Plus, available};
+use webnn_kernels::gemm::microkernels::{self as gemm_tiles, Ahead, LeftRows, Microkernels, Plus, available};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::int8;
 use webnn_kernels::isa::Isa;
@@ -109,9 +109,19 @@ fn gemm(gemm: &'static Microkernels) -> Microkernel {
     let (rows, columns) = (gemm.rows, gemm.columns);
     let (a, b, mut c) = (numbers(rows * DEPTH), numbers(DEPTH * columns), vec![0.0; rows * columns]);
     let call = move || {
-        let next = (b.as_ptr(), 0);
+        let task = gemm_tiles::Task {
+            rows,
+            columns,
+            depth: DEPTH,
+            left: LeftRows { elements: &a, row: DEPTH, step: 1 },
+            panel: &b,
+            output: c.as_mut_ptr(),
+            stride: columns,
+            plus: Plus::Nothing,
+            ahead: Ahead { start: b.as_ptr(), step: 0 },
+        };
         // SAFETY: `c` has all rows and columns of a tile, and is ours.
-        unsafe { gemm.tile([rows, columns], DEPTH, (&a, [DEPTH, 1]), &b, c.as_mut_ptr(), columns, Plus::Nothing, next) };
+        unsafe { gemm.tile(task) };
         black_box(&mut c);
     };
     (format!("gemm.{}", gemm.name), Work::Operations(2 * rows * columns * DEPTH), Box::new(call))
@@ -134,27 +144,19 @@ fn conv(name: &str, tiles: &'static Tiles) -> Microkernel {
     let (image, weights, mut output) = (numbers(rows * DEPTH), numbers(DEPTH * columns), vec![0.0; rows * columns]);
     let call = move || {
         let starts: Vec<*const f32> = image.chunks_exact(DEPTH).map(<[f32]>::as_ptr).collect();
-        let task = Task {
-            runs: 1,
-            length: DEPTH,
-            starts: starts.as_ptr(),
-            step: 0,
-            dilation: 1,
+        let task = conv_tiles::Task {
+            input: conv_tiles::Input { runs: 1, length: DEPTH, starts: starts.as_ptr(), step: 0, dilation: 1 },
             tiles: 1,
-            ahead: weights.as_ptr(),
-            ahead_step: 0,
-            ahead_next: 0,
-            weights: weights.as_ptr(),
-            bias: std::ptr::null(),
-            output: output.as_mut_ptr(),
-            output_is_far: false,
-            added: std::ptr::null(),
-            output_is_bits: false,
-            added_is_bits: false,
-            stride: columns,
-            columns,
-            panels: 1,
-            weights_step: DEPTH * columns,
+            ahead: conv_tiles::Ahead { start: weights.as_ptr(), step: 0, of_tile: 0 },
+            weights: conv_tiles::Weights {
+                panel: weights.as_ptr(),
+                bias: std::ptr::null(),
+                columns,
+                panels: 1,
+                step: DEPTH * columns,
+            },
+            output: conv_tiles::Output { start: output.as_mut_ptr(), stride: columns, is_bits: false, is_far: false },
+            added: conv_tiles::Added::NOTHING,
             clamps: Clamps::default(),
         };
         // SAFETY: DEPTH numbers lie at each start, and as many rows of columns of weights; the output has all rows and columns.

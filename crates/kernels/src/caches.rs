@@ -32,6 +32,25 @@ impl Caches {
     }
 }
 
+/// The cores that a set of tiles is for, by their caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheClass {
+    /// All.
+    Usual,
+    /// Those whose second-level cache is a [large](Caches::LARGE) one: panels, and the rows that they pass over, stay there.
+    LargeSecond,
+}
+
+impl CacheClass {
+    /// Whether a core with these caches is one of them.
+    pub fn includes(self, caches: Caches) -> bool {
+        match self {
+            CacheClass::Usual => true,
+            CacheClass::LargeSecond => caches.second >= Caches::LARGE.second,
+        }
+    }
+}
+
 /// The ways of the first-level cache and the bytes of the second-level one; 0 where the processor does not say.
 #[cfg(target_arch = "x86_64")]
 fn ask() -> (usize, usize) {

@@ -39,6 +39,21 @@ pub enum Level {
     Avx512,
 }
 
+impl Level {
+    /// How many vector registers there are.
+    pub(crate) const fn registers(self) -> usize {
+        match self {
+            Level::Portable => 16,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => 32,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 16,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => 32,
+        }
+    }
+}
+
 impl Isa {
     /// The instruction set to use: the best one, or the one that `WEBNN_CPU` names (`portable`, `neon`, `avx2`, `avx512`).
     pub fn of_this_machine() -> &'static Isa {

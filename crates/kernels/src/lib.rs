@@ -30,6 +30,7 @@ pub mod softmax;
 pub mod subnormals;
 #[cfg(test)]
 mod testing;
+pub mod tiles;
 pub mod transpose;
 pub mod window;
 pub mod winograd;

@@ -58,11 +58,6 @@ pub fn has_tiles_for_products(isa: &Isa) -> bool {
     !std::ptr::eq(for_products(isa), microkernels(isa))
 }
 
-/// Whether these are such.
-pub fn are_tiles_for_products(gemm: &Microkernels) -> bool {
-    has_tiles_for_products(gemm.isa) && std::ptr::eq(gemm, for_products(gemm.isa))
-}
-
 /// Those without special instructions.
 pub fn emulated(isa: &Isa) -> &'static Microkernels {
     bf16::emulated(isa.level)
@@ -72,6 +67,5 @@ pub fn emulated(isa: &Isa) -> &'static Microkernels {
 pub fn available() -> impl Iterator<Item = &'static Microkernels> {
     let both = Isa::available().iter().flat_map(|isa| [for_products(isa), microkernels(isa), emulated(isa)]);
     let mut last: Option<&'static Microkernels> = None;
-    both.filter(move |gemm| !last.replace(gemm).is_some_and(|last| std::ptr::eq(last, *gemm)))
-        .flat_map(|gemm| std::iter::once(gemm).chain(gemm.wide()))
+    both.filter(move |gemm| !last.replace(gemm).is_some_and(|last| std::ptr::eq(last, *gemm))).flat_map(Microkernels::all)
 }

@@ -6,8 +6,8 @@ use super::{INTEGERS, Weights};
 use crate::isa::Isa;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
-/// Expands the panel of [`Microkernels::columns`](crate::gemm::microkernels::Microkernels::columns) columns, two vectors, for [products](crate::gemm) of float32: so many numbers for each step
-/// in depth.
+/// Expands a panel of the usual set of tiles for [products](crate::gemm) of float32, which is as wide as two of these panels: so many
+/// numbers for each step in depth.
 pub struct Unpack<'a> {
     pub weights: Weights<'a>,
     /// Of those panels.
@@ -22,7 +22,7 @@ impl Unpack<'_> {
     /// When the weights were packed for another one, or there is no room.
     pub fn compute(self, isa: &Isa) {
         let format = self.weights.format;
-        assert!(!format.is_int8 && format.lanes == isa.lanes() && isa.gemm.columns == 2 * isa.lanes());
+        assert!(!format.is_int8 && format.lanes == isa.gemm.lanes && isa.gemm.vectors == 2);
         assert!(self.to.len() >= format.depth * isa.gemm.columns && 2 * self.panel < format.panels());
         match (format.bits, self.weights.code_book) {
             (4, Some(_)) => with_vectors(isa, Of::<4, true>(self)),

@@ -6,22 +6,23 @@
 //! read in place. The weights are packed into panels of the tile's columns, in the order in which the loop reads them.
 #![allow(unsafe_code)]
 
-use crate::caches::Caches;
+use crate::caches::{CacheClass, Caches};
 use crate::epilogue::clamp::Clamps;
-use crate::gemm::microkernels::{Microkernels, Operands};
-use crate::isa::{Isa, Level};
+use crate::gemm::microkernels::Microkernels;
+use crate::isa::{self, Isa, Level};
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::Neon;
 use crate::simd::prefetch::LINE;
 use crate::simd::vector::Array;
 use crate::simd::vector_bundle::{Both, VectorBundle};
-use loops::{in_line, part_of_stream, spaced, tile};
+pub use crate::tiles::MOST_ROWS;
+use crate::tiles::{Operands, TileSet, bundle, by_rows, with_instructions};
+use loops::part_of_stream;
+use std::ops::Deref;
 
 mod finish;
 mod loops;
 
-/// The highest tile of any instruction set.
-pub const MOST_ROWS: usize = 14;
 /// From so many columns on tiles are wide.
 const WIDE: usize = 64;
 
@@ -42,6 +43,19 @@ const LONG: usize = 1024;
 /// What one tile computes, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
+    pub input: Input,
+    /// So many tiles one after the other, where rows lie in line.
+    pub tiles: usize,
+    pub ahead: Ahead,
+    pub weights: Weights,
+    pub output: Output,
+    pub added: Added,
+    pub clamps: Clamps,
+}
+
+/// The runs that rows are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input {
     pub runs: usize,
     /// Numbers of a run.
     pub length: usize,
@@ -50,56 +64,79 @@ pub struct Task {
     /// Of these: numbers from a row to the next, and from a number of a run to the next.
     pub step: usize,
     pub dilation: usize,
-    /// So many tiles one after the other, where rows lie in line.
-    pub tiles: usize,
-    /// What will be needed next, to bring into the cache, and how many numbers of it with each number of a run; any address.
-    /// Only full tiles whose rows begin anywhere do so, and none for 0 numbers.
-    pub ahead: *const f32,
-    pub ahead_step: usize,
+}
+
+/// What will be needed next, to bring into the cache: where it begins, at any address, and how many numbers of it with each number of a
+/// run. Only full tiles whose rows begin anywhere do so, and none for 0 numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    pub start: *const f32,
+    pub step: usize,
     /// How far it is from what one tile brings into the cache to what the next does.
-    pub ahead_next: usize,
-    /// A panel: for each run, for each of its numbers, a row of columns.
-    pub weights: *const f32,
+    pub of_tile: usize,
+}
+
+/// Panels of weights, and the bias.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights {
+    /// For each run, for each of its numbers, a row of columns.
+    pub panel: *const f32,
     /// A number for each column, or null.
     pub bias: *const f32,
-    pub output: *mut f32,
-    /// Whether its lines are fetched before they are written to. Where they are in the cache, this only takes time.
-    pub output_is_far: bool,
-    /// What is added to the output, laid out like it, or null. It may be the output.
-    pub added: *const f32,
-    /// Whether the output, and what is added, lie as bfloat16, which only tiles of pairs know.
-    pub output_is_bits: bool,
-    pub added_is_bits: bool,
-    /// Numbers from one output pixel to the next.
-    pub stride: usize,
     /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
     /// Panels of so many columns beside each other, which pass over the rows one after the other; the weights of one begin so
     /// many numbers behind the other's, and its numbers of the bias, the output and what is added right behind.
     pub panels: usize,
-    pub weights_step: usize,
-    pub clamps: Clamps,
+    pub step: usize,
 }
 
-impl Task {
+/// Where pixels are written to.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    pub start: *mut f32,
+    /// Numbers from one pixel to the next.
+    pub stride: usize,
+    /// Whether it lies as bfloat16, which only tiles of pairs know.
+    pub is_bits: bool,
+    /// Whether its lines are fetched before they are written to. Where they are in the cache, this only takes time.
+    pub is_far: bool,
+}
+
+/// What is added to the output, laid out like it.
+#[derive(Clone, Copy, Debug)]
+pub struct Added {
+    /// Or null. It may be the output.
+    pub start: *const f32,
+    /// Whether it lies as bfloat16, which only tiles of pairs know.
+    pub is_bits: bool,
+}
+
+impl Output {
     /// Where what lies so many numbers behind a place of the output is.
     #[inline(always)]
-    pub fn output_behind(&self, place: *mut f32, numbers: usize) -> *mut f32 {
-        place.wrapping_byte_add(numbers * if self.output_is_bits { size_of::<u16>() } else { size_of::<f32>() })
+    pub fn behind(&self, place: *mut f32, numbers: usize) -> *mut f32 {
+        place.wrapping_byte_add(numbers * if self.is_bits { size_of::<u16>() } else { size_of::<f32>() })
     }
+}
 
-    /// The same of what is added; null stays.
+impl Added {
+    pub const NOTHING: Added = Added { start: std::ptr::null(), is_bits: false };
+
+    /// Where what lies so many numbers behind a place of what is added is; null stays.
     #[inline(always)]
-    pub fn added_behind(&self, place: *const f32, numbers: usize) -> *const f32 {
+    pub fn behind(&self, place: *const f32, numbers: usize) -> *const f32 {
         if place.is_null() {
             return place;
         }
-        place.wrapping_byte_add(numbers * if self.added_is_bits { size_of::<u16>() } else { size_of::<f32>() })
+        place.wrapping_byte_add(numbers * if self.is_bits { size_of::<u16>() } else { size_of::<f32>() })
     }
+}
 
+impl Task {
     /// Whether what is needed later is fetched in several streams.
     fn has_streams(&self) -> bool {
-        self.ahead_step >= FAST && part_of_stream::<SEVERAL>(self.length, self.ahead_step) >= LONG
+        self.ahead.step >= FAST && part_of_stream::<SEVERAL>(self.input.length, self.ahead.step) >= LONG
     }
 }
 
@@ -108,18 +145,12 @@ impl Task {
 /// instructions.
 pub type Tile = unsafe fn(&Task);
 
-/// The tiles of an instruction set.
+/// A set of tiles.
 #[derive(Debug)]
 pub struct Tiles {
-    /// What they multiply.
-    pub operands: Operands,
-    /// Rows of a full tile.
-    pub rows: usize,
-    /// Columns of a full tile, and by how many others are narrower.
-    pub columns: usize,
+    set: TileSet,
+    /// By how many columns others are narrower than a full tile.
     pub step: usize,
-    /// Numbers in a vector of the instruction set.
-    pub lanes: usize,
     /// By number of columns (from `step` on), then of rows (from 0, which does nothing).
     tiles: &'static [[Tile; MOST_ROWS + 1]],
     /// By number of rows, tiles of all columns that fetch what will be needed next, in one stream or several.
@@ -133,6 +164,15 @@ pub struct Tiles {
     narrow: Option<&'static Tiles>,
     /// Lower ones of more columns: they read fewer numbers for as many products.
     wide: Option<&'static Tiles>,
+}
+
+impl Deref for Tiles {
+    type Target = TileSet;
+
+    #[inline(always)]
+    fn deref(&self) -> &TileSet {
+        &self.set
+    }
 }
 
 impl Tiles {
@@ -152,11 +192,11 @@ impl Tiles {
     /// those that need none.
     pub fn of_pairs(gemm: &Microkernels) -> &'static Tiles {
         #[cfg(target_arch = "x86_64")]
-        if gemm.operands == (Operands::Bf16 { native: true }) {
+        if gemm.is_native_bf16() {
             return &bf16::x86::AVX512_BF16;
         }
         #[cfg(target_arch = "aarch64")]
-        if gemm.operands == (Operands::Bf16 { native: true }) {
+        if gemm.is_native_bf16() {
             return &bf16::arm::NEON_BFDOT;
         }
         debug_assert!(gemm.rounds());
@@ -187,7 +227,7 @@ impl Tiles {
             // Lower tiles read a panel more often.
             let is_small = depth.saturating_mul(wide.columns * size_of::<f32>()) <= caches.second / OF_WIDE;
             let are_few = columns <= FEW_PANELS * wide.columns;
-            caches.second >= Caches::LARGE.second && pixels > tiles.rows && fills && is_small && (is_passed || are_few)
+            wide.caches.includes(caches) && pixels > tiles.rows && fills && is_small && (is_passed || are_few)
         };
         tiles.wide.filter(suits).unwrap_or(tiles)
     }
@@ -207,13 +247,13 @@ impl Tiles {
     /// When there is no tile of so many rows and columns.
     #[inline]
     pub unsafe fn run(&self, rows: usize, task: &Task) {
-        debug_assert!(rows <= self.rows && task.columns <= self.columns);
-        debug_assert!(task.panels <= 1 || task.columns == self.columns);
+        debug_assert!(rows <= self.rows && task.weights.columns <= self.columns);
+        debug_assert!(task.weights.panels <= 1 || task.weights.columns == self.columns);
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
         unsafe {
             let widest = self.tiles.len() - 1;
-            let number = if task.columns == self.columns { widest } else { (task.columns - 1) / self.step };
-            if number < widest || task.ahead_step == 0 {
+            let number = if task.weights.columns == self.columns { widest } else { (task.weights.columns - 1) / self.step };
+            if number < widest || task.ahead.step == 0 {
                 return self.tiles[number][rows](task);
             }
             self.ahead[usize::from(task.has_streams())][rows](task)
@@ -229,8 +269,8 @@ impl Tiles {
     /// When there is no tile of so many rows.
     #[inline]
     pub unsafe fn run_tiles(&self, rows: usize, task: &Task) {
-        assert!(rows <= self.rows && task.columns == self.columns && task.runs == 1);
-        let kind = if task.ahead_step == 0 { 0 } else { 1 + usize::from(task.has_streams()) };
+        assert!(rows <= self.rows && task.weights.columns == self.columns && task.input.runs == 1);
+        let kind = if task.ahead.step == 0 { 0 } else { 1 + usize::from(task.has_streams()) };
         // SAFETY: as above.
         unsafe { self.in_line[kind][rows](task) }
     }
@@ -244,37 +284,96 @@ impl Tiles {
     /// When there is no tile of so many rows and columns.
     #[inline]
     pub unsafe fn run_spaced(&self, rows: usize, task: &Task) {
-        assert!((rows == 1 || rows == self.rows) && task.columns <= self.columns);
-        debug_assert!(task.panels <= 1 || task.columns == self.columns);
-        let step = if task.step > 2 { 2 } else { task.step - 1 };
+        assert!((rows == 1 || rows == self.rows) && task.weights.columns <= self.columns);
+        debug_assert!(task.weights.panels <= 1 || task.weights.columns == self.columns);
+        let step = if task.input.step > 2 { 2 } else { task.input.step - 1 };
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::of`).
-        unsafe { self.spaced[(task.columns - 1) / self.step][step][usize::from(rows > 1)](task) }
-    }
-
-    /// Divides rows into tiles of nearly the same height; their number and greatest height.
-    pub fn divide(&self, rows: usize) -> (usize, usize) {
-        let count = rows.div_ceil(self.rows).max(1);
-        (count, rows.div_ceil(count))
+        unsafe { self.spaced[(task.weights.columns - 1) / self.step][step][usize::from(rows > 1)](task) }
     }
 }
 
-/// The tiles of some widths, from 0 rows to so many; behind them nothing is instantiated.
+/// How the rows of a tile begin, and what it brings into the cache.
+trait Rows {
+    /// # Safety
+    /// See [`Tile`].
+    unsafe fn run<S: VectorBundle, const ROWS: usize>(task: &Task);
+}
+
+/// Anywhere; what will be needed next is fetched in so many streams.
+struct Anywhere<const STREAMS: usize>;
+/// The same for many tiles in line.
+struct InLine<const STREAMS: usize>;
+/// So many numbers apart, or any number of them for 0. Nothing is fetched.
+struct Spaced<const STEP: usize>;
+
+/// A set of tiles, declared once: its registers, what compiles tiles with the instructions, its name, the rows of a full tile, its vectors,
+/// the cores that it is for; the bundles of tiles by so many columns, from the narrowest on; in how many streams tiles fetch what will be
+/// needed next, usually and where memory must be fast; whether there are tiles whose rows are evenly apart; and which other sets are
+/// higher and narrower, or lower and wider.
 macro_rules! tiles {
-    ($most:tt: $tile:ident: $($bundle:ty),*) => { &[ $( tiles!($most: $tile ANYWHERE $bundle) ),* ] };
-    (6: $tile:ident $kind:ident $bundle:ty) => { tiles!(0 1 2 3 4 5 6; $tile $kind $bundle) };
-    (8: $tile:ident $kind:ident $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8; $tile $kind $bundle) };
-    (12: $tile:ident $kind:ident $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile $kind $bundle) };
-    (14: $tile:ident $kind:ident $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14; $tile $kind $bundle) };
-    ($($rows:literal)*; $tile:ident $kind:ident $bundle:ty) => { filled_up([ $( $tile::<$bundle, $rows, $kind> ),* ]) };
+    (
+        $(#[$attribute:meta])*
+        $name:ident = $isa:path, vectors of $vector:ty, $operands:expr, compiled by $compiled:ident:
+        $title:literal $rows:literal x $vectors:tt for $caches:ident,
+        widths by $step:literal [$($bundle:ty),*],
+        streams [$one:expr, $several:expr], spaced $spaced:ident, narrow $narrow:expr, wide $wide:expr
+    ) => {
+        $(#[$attribute])*
+        pub(crate) static $name: Tiles = {
+            type Whole = bundle!($vectors x $vector);
+            const WIDTHS: usize = <Whole as VectorBundle>::LANES / $step;
+            Tiles {
+                set: TileSet::in_vectors(
+                    $title, &$isa, [$rows, $vectors, <$vector as VectorBundle>::LANES], CacheClass::$caches, $operands,
+                ),
+                step: $step,
+                tiles: &widths::<_, WIDTHS>(
+                    $step,
+                    [$(<$bundle as VectorBundle>::LANES),*],
+                    [$(by_rows!(ROWS up to $rows => $compiled::<$bundle, ROWS, Anywhere<0>>, else not_there)),*],
+                ),
+                ahead: [
+                    by_rows!(ROWS up to $rows => $compiled::<Whole, ROWS, Anywhere<{ $one }>>, else not_there),
+                    by_rows!(ROWS up to $rows => $compiled::<Whole, ROWS, Anywhere<{ $several }>>, else not_there),
+                ],
+                in_line: [
+                    by_rows!(ROWS up to $rows => $compiled::<Whole, ROWS, InLine<0>>, else not_there),
+                    by_rows!(ROWS up to $rows => $compiled::<Whole, ROWS, InLine<{ $one }>>, else not_there),
+                    by_rows!(ROWS up to $rows => $compiled::<Whole, ROWS, InLine<{ $several }>>, else not_there),
+                ],
+                spaced: tiles!(@spaced $spaced, $compiled, $rows, [$($bundle),*]),
+                narrow: $narrow,
+                wide: $wide,
+            }
+        };
+    };
+    (@spaced no, $($rest:tt)*) => { &[] };
+    (@spaced too, $compiled:ident, $rows:literal, [$($bundle:ty),*]) => { &[ $( [
+        [$compiled::<$bundle, 1, Spaced<1>>, $compiled::<$bundle, $rows, Spaced<1>>],
+        [$compiled::<$bundle, 1, Spaced<2>>, $compiled::<$bundle, $rows, Spaced<2>>],
+        [$compiled::<$bundle, 1, Spaced<0>>, $compiled::<$bundle, $rows, Spaced<0>>],
+    ] ),* ] };
 }
 
-/// The tiles that there are, and for each number of rows beyond one that panics.
-const fn filled_up<const COUNT: usize>(tiles: [Tile; COUNT]) -> [Tile; MOST_ROWS + 1] {
-    let mut all = [not_there as Tile; MOST_ROWS + 1];
-    let mut rows = 0;
-    while rows < COUNT {
-        all[rows] = tiles[rows];
-        rows += 1;
+/// Tables of some widths, the last ones of all: those of narrower ones panic.
+///
+/// # Panics
+/// When the bundles are not so many columns wider each, up to the widest, as it is compiled.
+const fn widths<const SOME: usize, const ALL: usize>(
+    step: usize,
+    lanes: [usize; SOME],
+    tables: [[Tile; MOST_ROWS + 1]; SOME],
+) -> [[Tile; MOST_ROWS + 1]; ALL] {
+    let mut all = [[not_there as Tile; MOST_ROWS + 1]; ALL];
+    let mut i = 0;
+    while i < SOME {
+        let number = ALL - SOME + i;
+        assert!(
+            lanes[i] == (number + 1) * step,
+            "each bundle is wider by the step than the one before, and the last is the full tile's"
+        );
+        all[number] = tables[i];
+        i += 1;
     }
     all
 }
@@ -285,190 +384,74 @@ unsafe fn not_there(_: &Task) {
     unreachable!("more rows, or fewer columns, than tiles of this instruction set have");
 }
 
-/// The same for rows that are evenly apart.
-macro_rules! spaced {
-    ($tile:ident $rows:literal: $($bundle:ty),*) => { &[ $( [
-        [$tile::<$bundle, 1, 1>, $tile::<$bundle, $rows, 1>],
-        [$tile::<$bundle, 1, 2>, $tile::<$bundle, $rows, 2>],
-        [$tile::<$bundle, 1, 0>, $tile::<$bundle, $rows, 0>],
-    ] ),* ] };
-}
-
-/// Instead of a distance: rows begin anywhere; and what will be needed next is fetched.
-const ANYWHERE: usize = usize::MAX;
-const AHEAD: usize = usize::MAX - 1;
-const STREAMS: usize = usize::MAX - 2;
-/// The same for many tiles in line.
-const LINE_ALONE: usize = usize::MAX - 3;
-const LINE_AHEAD: usize = usize::MAX - 4;
-const LINE_STREAMS: usize = usize::MAX - 5;
-
-/// # Safety
-/// See [`Tile`].
-#[inline(always)]
-unsafe fn any<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: &Task) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match STEP {
-            ANYWHERE => tile::<S, ROWS, 0>(task),
-            AHEAD => tile::<S, ROWS, 1>(task),
-            STREAMS => tile::<S, ROWS, SEVERAL>(task),
-            LINE_ALONE => in_line::<S, ROWS, 0>(task),
-            LINE_AHEAD => in_line::<S, ROWS, 1>(task),
-            LINE_STREAMS => in_line::<S, ROWS, SEVERAL>(task),
-            _ => spaced::<S, ROWS, STEP>(task),
+/// Tiles compiled with the instructions of that name.
+macro_rules! compile_tiles {
+    ($name:ident) => {
+        with_instructions! { $name:
+            /// # Safety
+            /// See [`Tile`].
+            unsafe fn $name<S: VectorBundle, const ROWS: usize, R: Rows>(task: &Task) {
+                // SAFETY: the caller's promise.
+                unsafe { R::run::<S, ROWS>(task) }
+            }
         }
-    }
+    };
 }
 
-/// With the instructions that every CPU of the architecture has.
-///
-/// # Safety
-/// See [`Tile`].
-unsafe fn baseline<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: &Task) {
-    // SAFETY: the caller's promise.
-    unsafe { any::<S, ROWS, STEP>(task) }
+compile_tiles!(baseline);
+
+tiles! {
+    PORTABLE = isa::PORTABLE, vectors of Array, Operands::Float32, compiled by baseline:
+    "portable" 6 x 2 for Usual,
+    widths by 4 [Array, Both<Array, Array>],
+    streams [1, 1], spaced too, narrow None, wide None
 }
-
-static PORTABLE: Tiles = Tiles {
-    operands: Operands::Float32,
-    rows: 6,
-    columns: 8,
-    step: 4,
-    lanes: Array::LANES,
-    tiles: tiles!(6: baseline: Array, Both<Array, Array>),
-    ahead: [tiles!(6: baseline AHEAD Both<Array, Array>), tiles!(6: baseline STREAMS Both<Array, Array>)],
-    in_line: [
-        tiles!(6: baseline LINE_ALONE Both<Array, Array>),
-        tiles!(6: baseline LINE_AHEAD Both<Array, Array>),
-        tiles!(6: baseline LINE_STREAMS Both<Array, Array>),
-    ],
-    spaced: spaced!(baseline 6: Array, Both<Array, Array>),
-    narrow: None,
-    wide: None,
-};
-
-#[cfg(target_arch = "aarch64")]
-static NEON: Tiles = Tiles {
-    operands: Operands::Float32,
-    rows: 8,
-    columns: 8,
-    step: 4,
-    lanes: Neon::LANES,
-    tiles: tiles!(8: baseline: Neon, Both<Neon, Neon>),
-    ahead: [tiles!(8: baseline AHEAD Both<Neon, Neon>), tiles!(8: baseline STREAMS Both<Neon, Neon>)],
-    in_line: [
-        tiles!(8: baseline LINE_ALONE Both<Neon, Neon>),
-        tiles!(8: baseline LINE_AHEAD Both<Neon, Neon>),
-        tiles!(8: baseline LINE_STREAMS Both<Neon, Neon>),
-    ],
-    spaced: spaced!(baseline 8: Neon, Both<Neon, Neon>),
-    narrow: None,
-    wide: None,
-};
+tiles! {
+    #[cfg(target_arch = "aarch64")]
+    NEON = isa::NEON, vectors of Neon, Operands::Float32, compiled by baseline:
+    "neon" 8 x 2 for Usual,
+    widths by 4 [Neon, Both<Neon, Neon>],
+    streams [1, SEVERAL], spaced too, narrow None, wide None
+}
 
 // Behind the macros.
 mod bf16;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{
-        AHEAD, ANYWHERE, Both, LINE_AHEAD, LINE_ALONE, LINE_STREAMS, MOST_ROWS, Operands, STREAMS, Task, Tile, Tiles,
-        VectorBundle, any, filled_up, not_there,
-    };
+    use super::*;
     use crate::simd::vector::x86::{Avx2, Avx512};
 
-    /// # Safety
-    /// See [`super::Tile`].
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: &Task) {
-        // SAFETY: the caller's promise.
-        unsafe { any::<S, ROWS, STEP>(task) }
-    }
+    compile_tiles!(avx2);
+    compile_tiles!(avx512);
 
-    /// # Safety
-    /// See [`super::Tile`].
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn avx512<S: VectorBundle, const ROWS: usize, const STEP: usize>(task: &Task) {
-        // SAFETY: the caller's promise.
-        unsafe { any::<S, ROWS, STEP>(task) }
-    }
-
-    pub static AVX2: Tiles = Tiles {
-        operands: Operands::Float32,
-        rows: 6,
-        columns: 16,
-        step: 8,
-        lanes: Avx2::LANES,
-        tiles: tiles!(6: avx2: Avx2, Both<Avx2, Avx2>),
-        ahead: [tiles!(6: avx2 AHEAD Both<Avx2, Avx2>), tiles!(6: avx2 STREAMS Both<Avx2, Avx2>)],
-        in_line: [
-            tiles!(6: avx2 LINE_ALONE Both<Avx2, Avx2>),
-            tiles!(6: avx2 LINE_AHEAD Both<Avx2, Avx2>),
-            tiles!(6: avx2 LINE_STREAMS Both<Avx2, Avx2>),
-        ],
-        spaced: spaced!(avx2 6: Avx2, Both<Avx2, Avx2>),
-        narrow: Some(&AVX2_NARROW),
-        wide: None,
-    };
-    pub static AVX2_NARROW: Tiles = Tiles {
-        operands: Operands::Float32,
-        rows: 12,
-        columns: 8,
-        step: 8,
-        lanes: Avx2::LANES,
-        tiles: tiles!(12: avx2: Avx2),
-        ahead: [tiles!(12: avx2 AHEAD Avx2), tiles!(12: avx2 STREAMS Avx2)],
-        in_line: [tiles!(12: avx2 LINE_ALONE Avx2), tiles!(12: avx2 LINE_AHEAD Avx2), tiles!(12: avx2 LINE_STREAMS Avx2)],
-        spaced: spaced!(avx2 12: Avx2),
-        narrow: None,
-        wide: None,
-    };
-    pub static AVX512: Tiles = Tiles {
-        operands: Operands::Float32,
-        rows: 14,
-        columns: 32,
-        step: 8,
-        lanes: Avx512::LANES,
-        tiles: tiles!(14: avx512: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
-        ahead: [tiles!(14: avx512 AHEAD Both<Avx512, Avx512>), tiles!(14: avx512 STREAMS Both<Avx512, Avx512>)],
-        in_line: [
-            tiles!(14: avx512 LINE_ALONE Both<Avx512, Avx512>),
-            tiles!(14: avx512 LINE_AHEAD Both<Avx512, Avx512>),
-            tiles!(14: avx512 LINE_STREAMS Both<Avx512, Avx512>),
-        ],
-        spaced: spaced!(avx512 14: Avx2, Avx512, Both<Avx512, Avx2>, Both<Avx512, Avx512>),
-        narrow: None,
-        wide: Some(&AVX512_WIDE),
-    };
     type Two = Both<Avx512, Avx512>;
-    pub static AVX512_WIDE: Tiles = Tiles {
-        operands: Operands::Float32,
-        rows: 6,
-        columns: 64,
-        step: 8,
-        lanes: Avx512::LANES,
-        // The last panel is more than half of one (`Tiles::for_product`).
-        tiles: &[
-            [not_there as Tile; MOST_ROWS + 1],
-            [not_there as Tile; MOST_ROWS + 1],
-            [not_there as Tile; MOST_ROWS + 1],
-            [not_there as Tile; MOST_ROWS + 1],
-            tiles!(6: avx512 ANYWHERE Both<Two, Avx2>),
-            tiles!(6: avx512 ANYWHERE Both<Two, Avx512>),
-            tiles!(6: avx512 ANYWHERE Both<Two, Both<Avx512, Avx2>>),
-            tiles!(6: avx512 ANYWHERE Both<Two, Two>),
-        ],
-        ahead: [tiles!(6: avx512 AHEAD Both<Two, Two>), tiles!(6: avx512 STREAMS Both<Two, Two>)],
-        in_line: [
-            tiles!(6: avx512 LINE_ALONE Both<Two, Two>),
-            tiles!(6: avx512 LINE_AHEAD Both<Two, Two>),
-            tiles!(6: avx512 LINE_STREAMS Both<Two, Two>),
-        ],
-        spaced: &[],
-        narrow: None,
-        wide: None,
-    };
+
+    tiles! {
+        AVX2 = isa::AVX2, vectors of Avx2, Operands::Float32, compiled by avx2:
+        "avx2" 6 x 2 for Usual,
+        widths by 8 [Avx2, Both<Avx2, Avx2>],
+        streams [1, SEVERAL], spaced too, narrow Some(&AVX2_NARROW), wide None
+    }
+    tiles! {
+        AVX2_NARROW = isa::AVX2, vectors of Avx2, Operands::Float32, compiled by avx2:
+        "avx2, narrow" 12 x 1 for Usual,
+        widths by 8 [Avx2],
+        streams [1, SEVERAL], spaced too, narrow None, wide None
+    }
+    tiles! {
+        AVX512 = isa::AVX512, vectors of Avx512, Operands::Float32, compiled by avx512:
+        "avx512" 14 x 2 for Usual,
+        widths by 8 [Avx2, Avx512, Both<Avx512, Avx2>, Two],
+        streams [1, SEVERAL], spaced too, narrow None, wide Some(&AVX512_WIDE)
+    }
+    // The last panel is more than half of one (`Tiles::for_product`).
+    tiles! {
+        AVX512_WIDE = isa::AVX512, vectors of Avx512, Operands::Float32, compiled by avx512:
+        "avx512, wide" 6 x 4 for LargeSecond,
+        widths by 8 [Both<Two, Avx2>, Both<Two, Avx512>, Both<Two, Both<Avx512, Avx2>>, Both<Two, Two>],
+        streams [1, SEVERAL], spaced no, narrow None, wide None
+    }
 }
 
 #[cfg(test)]

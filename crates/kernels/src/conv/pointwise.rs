@@ -68,28 +68,29 @@ impl Tiles {
         next: Next,
         task: Task,
     ) {
-        assert!(task.runs == 1 && heights.height + usize::from(heights.higher > 0) <= MOST_ROWS);
-        if task.columns < self.columns {
+        assert!(task.input.runs == 1 && heights.height + usize::from(heights.higher > 0) <= MOST_ROWS);
+        if task.weights.columns < self.columns {
             // SAFETY: the caller's promise.
             return unsafe { self.run_narrow((heights, tiles), (first, distance), task) };
         }
         let higher = heights.higher.clamp(tiles.start, tiles.end);
-        let (mut task, mut start) = (Task { step: distance, ..task }, first);
+        let (mut task, mut start) = (task, first);
+        task.input.step = distance;
         for (tiles, rows) in [(tiles.start..higher, heights.height + 1), (higher..tiles.end, heights.height)] {
-            let numbers = tiles.len() * rows * task.stride;
-            (task.starts, task.tiles) = (&start, tiles.len());
+            let numbers = tiles.len() * rows * task.output.stride;
+            (task.input.starts, task.tiles) = (&start, tiles.len());
             match next {
-                Next::Rows => (task.ahead, task.ahead_next) = (start.wrapping_add(rows * distance), rows * distance),
-                Next::Apart(numbers) => task.ahead_next = numbers,
+                Next::Rows => (task.ahead.start, task.ahead.of_tile) = (start.wrapping_add(rows * distance), rows * distance),
+                Next::Apart(numbers) => task.ahead.of_tile = numbers,
             }
             if task.tiles > 0 {
                 // SAFETY: the caller's promise.
                 unsafe { self.run_tiles(rows, &task) }
             }
             start = start.wrapping_add(tiles.len() * rows * distance);
-            task.ahead = task.ahead.wrapping_add(tiles.len() * task.ahead_next);
-            task.output = task.output_behind(task.output, numbers);
-            task.added = task.added_behind(task.added, numbers);
+            task.ahead.start = task.ahead.start.wrapping_add(tiles.len() * task.ahead.of_tile);
+            task.output.start = task.output.behind(task.output.start, numbers);
+            task.added.start = task.added.behind(task.added.start, numbers);
         }
     }
 
@@ -101,7 +102,8 @@ impl Tiles {
         let mut starts = [std::ptr::null(); MOST_ROWS];
         // Written and read through the same pointer.
         let starts: *mut *const f32 = starts.as_mut_ptr();
-        let (mut task, mut start) = (Task { starts, ..task }, first);
+        let (mut task, mut start) = (task, first);
+        task.input.starts = starts;
         for tile in tiles {
             let rows = heights.height + usize::from(tile < heights.higher);
             for r in 0..rows {
@@ -111,8 +113,8 @@ impl Tiles {
             }
             // SAFETY: the caller's promise.
             unsafe { self.run(rows, &task) }
-            task.output = task.output_behind(task.output, rows * task.stride);
-            task.added = task.added_behind(task.added, rows * task.stride);
+            task.output.start = task.output.behind(task.output.start, rows * task.output.stride);
+            task.added.start = task.added.behind(task.added.start, rows * task.output.stride);
         }
     }
 }
@@ -121,6 +123,7 @@ impl Tiles {
 mod tests {
     use super::*;
     use crate::caches::Caches;
+    use crate::conv::microkernels::{Added, Ahead, Input, Output, Weights};
     use crate::epilogue::clamp::{Bounds, Clamps};
     use crate::isa::Isa;
     use crate::testing::numbers;
@@ -143,26 +146,12 @@ mod tests {
         let (wanted, first) = (heights.rows(some.clone()), heights.rows(some.clone()).start);
         let clamps = Clamps { before: Bounds([-0.5, 0.75]), after: Bounds([-0.6, f32::INFINITY]) };
         let task = Task {
-            runs: 1,
-            length: depth,
-            starts: std::ptr::null(),
-            step: 0,
-            dilation: 1,
+            input: Input { runs: 1, length: depth, starts: std::ptr::null(), step: 0, dilation: 1 },
             tiles: 1,
-            ahead: weights.as_ptr(),
-            ahead_step,
-            ahead_next: 0,
-            weights: weights.as_ptr(),
-            bias: bias.as_ptr(),
-            output: output[first * stride..].as_mut_ptr(),
-            output_is_far: adds,
-            added: if adds { added[first * stride..].as_ptr() } else { std::ptr::null() },
-            output_is_bits: false,
-            added_is_bits: false,
-            stride,
-            columns,
-            panels,
-            weights_step: depth * of_one,
+            ahead: Ahead { start: weights.as_ptr(), step: ahead_step, of_tile: 0 },
+            weights: Weights { panel: weights.as_ptr(), bias: bias.as_ptr(), columns, panels, step: depth * of_one },
+            output: Output { start: output[first * stride..].as_mut_ptr(), stride, is_bits: false, is_far: adds },
+            added: if adds { Added { start: added[first * stride..].as_ptr(), is_bits: false } } else { Added::NOTHING },
             clamps,
         };
         // SAFETY: there are numbers for all rows, weights and a bias for all panels, and outputs for all rows and columns.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::bf16::pairs::Emulated;
-use crate::gemm::microkernels::{Microkernels, Operands};
+use crate::gemm::microkernels::Microkernels;
 use crate::isa::Level;
 use crate::simd::vector::{Array, OnVectors, Vector, with_vectors};
 use crate::simd::vector_bundle::VectorBundle;
@@ -25,7 +25,7 @@ impl<W: OnBundles> OnVectors for Vectors<W> {
 /// Runs work with one register of a set's operands at a time.
 #[inline(always)]
 pub(crate) fn with_bundles(gemm: &Microkernels, work: impl OnBundles) {
-    if matches!(gemm.operands, Operands::Float32) {
+    if !gemm.rounds() {
         return with_vectors(gemm.isa, Vectors(work));
     }
     match gemm.isa.level {
@@ -39,7 +39,7 @@ pub(crate) fn with_bundles(gemm: &Microkernels, work: impl OnBundles) {
         Level::Avx2 => unsafe { x86::run_avx2(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 if gemm.operands == (Operands::Bf16 { native: true }) => unsafe { x86::run_avx512_bf16(work) },
+        Level::Avx512 if gemm.is_native_bf16() => unsafe { x86::run_avx512_bf16(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { x86::run_avx512(work) },

@@ -1,15 +1,17 @@
-//! The microkernels of GEMM in float32, a set of them for each instruction set and size of tile.
+//! The microkernels of GEMM: loops of tiles, and the sets of those for float32.
 //!
-//! A *tile* is the innermost loop of every product: some rows of a left operand times a packed right panel of
-//! [`Microkernels::columns`] columns, with all sums in registers.
+//! What a tile is stands in [`crate::tiles`]; here its panels are those of the right operand.
 //!
 //! Between two tiles little may be written to the stack: stores wait for those of the tile's sums, and the next tile's first
 //! instructions for them. So a tile has its arguments in registers as far as there are any.
 #![allow(unsafe_code)]
 
-use crate::bf16::{amx, packing, rounding};
-use crate::caches::Caches;
+#[cfg(target_arch = "x86_64")]
+use crate::bf16::amx;
+use crate::bf16::{packing, rounding};
+use crate::caches::{CacheClass, Caches};
 use crate::gemm::packing::pack_panel;
+use crate::gemm::row_times_panels;
 use crate::gemm::unrolled_depth::{add_steps, are_worth_it};
 use crate::isa::{self, Isa};
 #[cfg(target_arch = "aarch64")]
@@ -17,162 +19,208 @@ use crate::simd::neon::Neon;
 use crate::simd::optimization_barrier::opaque;
 use crate::simd::prefetch::{LINE, fetch, fetch_to_write};
 use crate::simd::vector::Array;
-use crate::simd::vector_bundle::{Both, VectorBundle};
-use std::ops::Range;
+use crate::simd::vector_bundle::VectorBundle;
+pub use crate::tiles::{MOST_COLUMNS, Operands};
+use crate::tiles::{MOST_ROWS, TileSet, bundle, by_rows, half_bundle};
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
 
-/// The tiles of a set, from 0 rows to so many; behind them nothing is instantiated.
-macro_rules! tiles {
-    (4: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4; $tile, $set, $bundle) };
-    (6: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6; $tile, $set, $bundle) };
-    (8: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8; $tile, $set, $bundle) };
-    (12: $tile:ident, $set:ty, $bundle:ty) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile, $set, $bundle) };
-    ($($rows:literal)*; $tile:ident, $set:ty, $bundle:ty) => { filled_up([ $( $tile::<$set, $bundle, $rows> ),* ]) };
-}
-
-/// A set of microkernels, declared once: its instruction set, the rows and columns of a full tile (a literal, since [`tiles`]
-/// counts them), the bundle of a whole row and of half of one, and what compiles its tiles with the instructions.
+/// Sets of microkernels for an instruction set and operands, declared once: the registers, what compiles tiles with the instructions
+/// ([`compile_tiles`]), and for each set its name, the rows of a full tile, the vectors of a panel (2 or 4), and the cores that it is
+/// for. The first set is the usual one; [`Microkernels::for_product`] finds the others, and all tests run them.
 macro_rules! microkernels {
     (
         $(#[$attribute:meta])*
-        $name:ident, $set:ident: $title:literal, $isa:path, $rows:tt x $columns:literal, $whole:ty, $half:ty, $tile:ident, $below:ident,
-        large_l2: $large_l2:literal, wide: $wide:expr, operands: $operands:expr
+        $name:ident = $isa:path, vectors of $vector:ty, $operands:expr, compiled by $compiled:ident:
+        $title:literal $rows:literal x $vectors:tt for $caches:ident
+        $(, $other:literal $other_rows:literal x $other_vectors:tt for $other_caches:ident)*
     ) => {
         $(#[$attribute])*
-        struct $set;
-        $(#[$attribute])*
-        impl Set for $set {
-            const ROWS: usize = $rows;
-            const COLUMNS: usize = $columns;
-            const FETCHES_PANEL: bool = $large_l2;
-        }
-        const _: () = assert!($rows <= MOST_ROWS && $columns <= MOST_COLUMNS && $rows * $columns <= MOST_NUMBERS);
-        $(#[$attribute])*
         pub(crate) static $name: Microkernels = Microkernels {
-            name: $title,
-            isa: &$isa,
-            rows: $rows,
-            columns: $columns,
-            for_large_l2: $large_l2,
-            operands: $operands,
-            matrices: false,
-            tiles: tiles!($rows: $tile, $set, $whole),
-            halves: tiles!($rows: $tile, $set, $half),
-            below: [$below::<$set, $whole, $rows>, $below::<$set, $half, $rows>],
-            wide: $wide,
+            others: {
+                static OTHERS: &[Microkernels] = &[$(
+                    microkernels!(@set $other, $isa, $vector, $operands, $compiled, $other_rows, $other_vectors, $other_caches)
+                ),*];
+                OTHERS
+            },
+            ..microkernels!(@set $title, $isa, $vector, $operands, $compiled, $rows, $vectors, $caches)
         };
+        $(#[$attribute])*
+        const _: () = assert!($vectors == row_times_panels::VECTORS, "what is packed for the usual set is read by row_times_panels, too");
     };
+    (@set $title:expr, $isa:path, $vector:ty, $operands:expr, $compiled:ident, $rows:literal, $vectors:tt, $caches:ident) => {{
+        type Whole = bundle!($vectors x $vector);
+        type Half = half_bundle!($vectors x $vector);
+        type Full = FullTile<Whole, $rows, { matches!(CacheClass::$caches, CacheClass::LargeSecond) }>;
+        Microkernels {
+            set: fitting(TileSet::in_vectors(
+                $title, &$isa, [$rows, $vectors, <$vector as VectorBundle>::LANES], CacheClass::$caches, $operands,
+            )),
+            kernels: Kernels::Vectors {
+                tiles: by_rows!(ROWS up to $rows => $compiled::tile::<Full, Whole, ROWS>, else too_high),
+                halves: by_rows!(ROWS up to $rows => $compiled::tile::<Full, Half, ROWS>, else too_high),
+                below: [$compiled::tiles_below::<Full, Whole, $rows>, $compiled::tiles_below::<Full, Half, $rows>],
+            },
+            others: &[],
+        }
+    }};
 }
 
-/// A tile, and all those of a [`Column`], compiled with these features of the CPU; without any, with what each of its architecture has.
+/// A module of tiles, and of all those of a [`Column`], compiled with the instructions of that name.
 macro_rules! compile_tiles {
-    ($tile:ident, $below:ident, $(#[$features:meta])?) => {
-        /// # Safety
-        /// See [`Tile`]($crate::gemm::microkernels::Tile).
-        $(#[$features])?
-        pub(in crate::gemm::microkernels) unsafe fn $tile<Of: Set, S: VectorBundle, const ROWS: usize>(
-            a: *const f32,
-            row: usize,
-            step: usize,
-            b: *const f32,
-            depth: usize,
-            c: *mut f32,
-            stride: usize,
-            ahead: *const f32,
-            ahead_step: usize,
-            plus: *const f32,
-            plus_stride: usize,
-        ) {
-            // SAFETY: the caller's promise.
-            unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-        }
+    ($name:ident) => {
+        pub(in crate::gemm::microkernels) mod $name {
+            use crate::gemm::microkernels::{self, Column, Full, Strided};
+            use crate::simd::vector_bundle::VectorBundle;
 
-        /// # Safety
-        /// See [`tiles_below`]($crate::gemm::microkernels::tiles_below).
-        $(#[$features])?
-        pub(in crate::gemm::microkernels) unsafe fn $below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-            // SAFETY: the caller's promise.
-            unsafe { tiles_below::<Of, S, ROWS>(column) }
+            $crate::tiles::with_instructions! { $name:
+                /// # Safety
+                /// See [`Tile`](microkernels::Tile).
+                pub unsafe fn tile<F: Full, S: VectorBundle, const ROWS: usize>(
+                    a: Strided<*const f32>,
+                    step: usize,
+                    b: *const f32,
+                    depth: usize,
+                    c: Strided<*mut f32>,
+                    ahead: Strided<*const f32>,
+                    plus: Strided<*const f32>,
+                ) {
+                    // SAFETY: the caller's promise.
+                    unsafe { microkernels::tile::<F, S, ROWS>(a, step, b, depth, c, ahead, plus) }
+                }
+            }
+
+            $crate::tiles::with_instructions! { $name:
+                /// # Safety
+                /// See [`tiles_below`](microkernels::tiles_below).
+                pub unsafe fn tiles_below<F: Full, S: VectorBundle, const ROWS: usize>(column: &Column) {
+                    // SAFETY: the caller's promise.
+                    unsafe { microkernels::tiles_below::<F, S, ROWS>(column) }
+                }
+            }
         }
     };
-}
-
-/// The tiles that there are, and one that panics for each number of rows beyond.
-const fn filled_up<const COUNT: usize>(tiles: [Tile; COUNT]) -> [Tile; MOST_ROWS + 1] {
-    let mut all = [too_high as Tile; MOST_ROWS + 1];
-    let mut rows = 0;
-    while rows < COUNT {
-        all[rows] = tiles[rows];
-        rows += 1;
-    }
-    all
 }
 
 /// # Safety
 /// None.
 unsafe fn too_high(
-    _: *const f32,
-    _: usize,
-    _: usize,
-    _: *const f32,
-    _: usize,
-    _: *mut f32,
+    _: Strided<*const f32>,
     _: usize,
     _: *const f32,
     _: usize,
-    _: *const f32,
-    _: usize,
+    _: Strided<*mut f32>,
+    _: Strided<*const f32>,
+    _: Strided<*const f32>,
 ) {
     unreachable!("more rows than a tile of this set has");
 }
 
-/// The highest tile of any set, and the widest: buffers of one row of a panel are as long.
-pub const MOST_ROWS: usize = 12;
-pub const MOST_COLUMNS: usize = 64;
-/// Numbers of the largest tile: 12 x 32 or 6 x 64, in 24 of the 32 registers of AVX-512.
+/// Numbers of the largest tile in vector registers: 12 x 32 or 6 x 64, in 24 of the 32 registers of AVX-512. Those of matrix registers
+/// are larger, and so few that somebody's scratch has them.
 pub const MOST_NUMBERS: usize = 384;
-/// How many numbers ahead a tile [fetches its panel](Set::FETCHES_PANEL).
+/// # Panics
+/// When a tile of the set has more numbers, as it is compiled.
+const fn fitting(set: TileSet) -> TileSet {
+    assert!(set.rows * set.columns <= MOST_NUMBERS, "a tile has more numbers than buffers have (MOST_NUMBERS)");
+    set
+}
+
+/// How many numbers ahead a tile [fetches its panel](Full::FETCHES_PANEL).
 const SOON: usize = 512;
 
-/// What the loops of a set are compiled for.
-trait Set {
-    /// Rows and columns of a full tile: so many sums are in registers.
+/// The full tile of a set, which its loops are compiled for.
+trait Full {
+    /// Rows and columns: so many sums are in registers.
     const ROWS: usize;
     const COLUMNS: usize;
     /// Whether a tile fetches its panel into the first-level cache, which has no room for all of it.
     const FETCHES_PANEL: bool;
 }
 
+/// So many rows of a bundle, the whole row of a panel.
+struct FullTile<Whole, const ROWS: usize, const FETCHES_PANEL: bool>(PhantomData<Whole>);
+
+impl<Whole: VectorBundle, const ROWS: usize, const FETCHES_PANEL: bool> Full for FullTile<Whole, ROWS, FETCHES_PANEL> {
+    const ROWS: usize = ROWS;
+    const COLUMNS: usize = Whole::LANES;
+    const FETCHES_PANEL: bool = FETCHES_PANEL;
+}
+
 /// Steps after which a tile fetches the next row of those that it writes.
 const APART: usize = 4;
 
-/// `c[r][j] = d[r][j] + Σ a[r][k] · b[k][j]`: `a` with its distances from row to row and from step to step in depth, `b`, the
-/// depth, `c` with the distance of its rows, what is brought into the cache meanwhile (from where on, and how many elements
-/// further with each step in depth), and `d` (or null) with the distance of its rows. One by one, in registers: a tile that
+/// Where rows or steps begin, and how far it is from one to the next. It is passed in two registers.
+#[derive(Clone, Copy)]
+struct Strided<P> {
+    start: P,
+    stride: usize,
+}
+
+/// `c[r][j] = plus[r][j] + Σ a[r][k] · b[k][j]`: `a` by rows, with the distance of its steps in depth, `b`, the depth, `c` by rows, what
+/// is brought into the cache meanwhile by steps in depth, and `plus` by rows, or null. In registers, as far as there are any: a tile that
 /// finds them in memory begins some 50 cycles later.
 ///
 /// # Safety
-/// `a` must have an element for each row and step, `b` a row of columns for each step, `c` and `d` rows of columns, all at
+/// `a` must have an element for each row and step, `b` a row of columns for each step, `c` and `plus` rows of columns, all at
 /// those distances; nobody else may access `c`; the CPU must have the instructions.
-type Tile = unsafe fn(*const f32, usize, usize, *const f32, usize, *mut f32, usize, *const f32, usize, *const f32, usize);
+type Tile = unsafe fn(Strided<*const f32>, usize, *const f32, usize, Strided<*mut f32>, Strided<*const f32>, Strided<*const f32>);
 
 /// Full tiles of a panel, one below the other: what [`Tile`] has for the first of them, how many there are, and how far it is
 /// from one to the next in `a` and in what is brought into the cache.
 #[derive(Clone, Copy)]
 struct Column {
-    count: usize,
-    a: *const f32,
-    a_next: usize,
-    row: usize,
+    next: Below,
+    a: Strided<*const f32>,
     step: usize,
     b: *const f32,
     depth: usize,
-    c: *mut f32,
-    stride: usize,
-    ahead: *const f32,
-    ahead_next: usize,
-    ahead_step: usize,
-    plus: *const f32,
-    plus_stride: usize,
+    c: Strided<*mut f32>,
+    ahead: Strided<*const f32>,
+    plus: Strided<*const f32>,
+}
+
+/// What one tile computes, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    pub rows: usize,
+    /// Those of a panel, or half of them.
+    pub columns: usize,
+    /// In [steps](Microkernels::steps).
+    pub depth: usize,
+    pub left: LeftRows<'a>,
+    pub panel: &'a [f32],
+    /// The first element, and how far it is from a row to the next.
+    pub output: *mut f32,
+    pub stride: usize,
+    pub plus: Plus<'a>,
+    pub ahead: Ahead,
+}
+
+/// Rows of a left operand.
+#[derive(Clone, Copy, Debug)]
+pub struct LeftRows<'a> {
+    pub elements: &'a [f32],
+    /// From a row to the next, and from a step in depth to the next.
+    pub row: usize,
+    pub step: usize,
+}
+
+/// What will be needed next, which a tile brings into the cache: from where on, at any address, and how many elements further with each
+/// step in depth.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    pub start: *const f32,
+    pub step: usize,
+}
+
+/// Tiles below the first one: how many there are with it, and how far it is from one to the next in the left operand and in what is
+/// brought into the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    pub count: usize,
+    pub left: usize,
+    pub ahead: usize,
 }
 
 /// What a tile is added to.
@@ -185,58 +233,44 @@ pub enum Plus<'a> {
     Row(&'a [f32]),
 }
 
-/// The microkernels of an instruction set that this CPU has.
+/// A set of microkernels, whose instructions this CPU has.
 #[derive(Debug)]
 pub struct Microkernels {
-    pub name: &'static str,
-    pub isa: &'static Isa,
-    /// Rows and columns of a full tile.
-    pub rows: usize,
-    pub columns: usize,
-    /// Whether these are for cores whose second-level cache is a [large](Caches::LARGE) one.
-    pub for_large_l2: bool,
-    /// What tiles read.
-    pub operands: Operands,
-    /// Whether tiles are multiplied in matrix registers ([`crate::bf16::amx`]).
-    pub matrices: bool,
-    /// By number of rows; the one for 0 rows does nothing.
-    tiles: [Tile; MOST_ROWS + 1],
-    /// The same for the first half of a panel's columns.
-    halves: [Tile; MOST_ROWS + 1],
-    /// Full tiles below each other, of a panel and of its first half.
-    below: [unsafe fn(&Column); 2],
-    /// With tiles of fewer rows and more columns: they read less for each product, if panels and the rows that they pass over
-    /// stay in the second-level cache.
-    wide: Option<&'static Microkernels>,
+    set: TileSet,
+    kernels: Kernels,
+    /// Of the same instruction set and operands, for other cores or products (see [`Microkernels::for_product`]).
+    others: &'static [Microkernels],
 }
 
-/// See [`Microkernels::configured`].
-#[must_use]
-pub struct Configured(
-    #[cfg(target_arch = "x86_64")]
-    #[allow(dead_code, reason = "dropping it counts")]
-    amx::x86::Configured,
-);
-
-/// What tiles multiply; they always add up float32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operands {
-    Float32,
-    /// Pairs, one in the place of each float32 (see [`crate::bf16`]), with instructions for them or without.
-    Bf16 {
-        native: bool,
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "sets are statics")]
+enum Kernels {
+    Vectors {
+        /// By number of rows; the one for 0 rows does nothing.
+        tiles: [Tile; MOST_ROWS + 1],
+        /// The same for the first half of a panel's columns.
+        halves: [Tile; MOST_ROWS + 1],
+        /// Full tiles below each other, of a panel and of its first half.
+        below: [unsafe fn(&Column); 2],
     },
+    /// In matrix registers ([`crate::bf16::amx`]), which take any number of rows.
+    #[cfg(target_arch = "x86_64")]
+    Matrices,
+}
+
+impl Deref for Microkernels {
+    type Target = TileSet;
+
+    #[inline(always)]
+    fn deref(&self) -> &TileSet {
+        &self.set
+    }
 }
 
 impl Microkernels {
     /// Steps of a depth: one for each number, or for each pair of them.
     pub fn steps(&self, depth: usize) -> usize {
-        match self.operands {
-            Operands::Float32 => depth,
-            // Whole matrices, with zeros.
-            Operands::Bf16 { .. } if self.matrices => rounding::pairs(depth).next_multiple_of(amx::SIDE),
-            Operands::Bf16 { .. } => rounding::pairs(depth),
-        }
+        if self.rounds() { rounding::pairs(depth).next_multiple_of(self.depth_unit()) } else { depth }
     }
 
     /// Whether operands are rounded to bfloat16.
@@ -246,32 +280,17 @@ impl Microkernels {
 
     /// Whether the CPU has instructions for the operands.
     pub fn is_native(&self) -> bool {
-        self.operands != Operands::Bf16 { native: false }
+        !self.rounds() || self.is_native_bf16()
     }
 
     /// Whether these are instructions for bfloat16.
     pub fn is_native_bf16(&self) -> bool {
-        self.operands == Operands::Bf16 { native: true }
+        matches!(self.operands, Operands::Bf16 { gain: 2.. })
     }
 
-    /// The set with lower and wider tiles.
-    pub fn wide(&self) -> Option<&'static Microkernels> {
-        self.wide
-    }
-
-    /// The matrix registers of this thread until it is dropped, if tiles are multiplied there: no tile is run without, and the
-    /// rows of a left operand are filled up to whole matrices, with any numbers.
-    pub fn configured(&self) -> Option<Configured> {
-        #[cfg(target_arch = "x86_64")]
-        if self.matrices {
-            return Some(Configured(amx::x86::Configured::load()));
-        }
-        None
-    }
-
-    /// Rows of memory that a left operand of so many must have.
-    pub fn rows_in_memory(&self, rows: usize) -> usize {
-        if self.matrices { rows.next_multiple_of(amx::SIDE) } else { rows }
+    /// This set and the others of its instruction set and operands.
+    pub fn all(&'static self) -> impl Iterator<Item = &'static Microkernels> {
+        std::iter::once(self).chain(self.others)
     }
 
     /// Packs some columns of a matrix with these strides of rows and columns into a panel, and fills it up with zeros.
@@ -279,23 +298,21 @@ impl Microkernels {
     /// # Panics
     /// When the matrix or the panel is too short.
     pub fn pack_panel(&self, columns: Range<usize>, depth: usize, elements: &[f32], strides: [usize; 2], panel: &mut [f32]) {
-        match self.operands {
-            Operands::Float32 => pack_panel(self.columns, columns, depth, elements, strides, panel),
-            Operands::Bf16 { .. } => {
-                packing::pack_panel(self, self.columns, columns, depth, elements, strides, panel);
-                panel[rounding::pairs(depth) * self.columns..self.steps(depth) * self.columns].fill(0.0);
-            }
+        if !self.rounds() {
+            return pack_panel(self.columns, columns, depth, elements, strides, panel);
         }
+        packing::pack_panel(self, self.columns, columns, depth, elements, strides, panel);
+        panel[rounding::pairs(depth) * self.columns..self.steps(depth) * self.columns].fill(0.0);
     }
 
     /// Packs a panel of a matrix whose element (k, column) is `element(k, column)`; what is behind the last column stays as it is.
     pub fn pack_panel_with(&self, columns: Range<usize>, depth: usize, panel: &mut [f32], element: impl Fn(usize, usize) -> f32) {
         for (step, row) in panel.chunks_exact_mut(self.columns).enumerate() {
             for (number, column) in row.iter_mut().zip(columns.clone()) {
-                *number = match self.operands {
-                    Operands::Float32 => element(step, column),
-                    Operands::Bf16 { .. } if 2 * step >= depth => 0.0,
-                    Operands::Bf16 { .. } => {
+                *number = match self.rounds() {
+                    false => element(step, column),
+                    true if 2 * step >= depth => 0.0,
+                    true => {
                         let second = if 2 * step + 1 < depth { element(2 * step + 1, column) } else { 0.0 };
                         rounding::pair(element(2 * step, column), second)
                     }
@@ -304,92 +321,91 @@ impl Microkernels {
         }
     }
 
-    /// These, or the wide ones of their instruction set, for a product of so many rows and columns on a core with these caches.
+    /// These, or others of their instruction set, for a product of so many rows and columns on a core with these caches.
     pub fn for_product(&'static self, rows: usize, columns: usize, caches: Caches) -> &'static Microkernels {
-        let suits = |wide: &&Microkernels| {
+        let suits = |other: &&Microkernels| {
             // Over fewer rows a tile passes but once; and no more columns of the last panel may be missing.
-            let fills = columns.next_multiple_of(wide.columns) == columns.next_multiple_of(self.columns);
-            caches.second >= Caches::LARGE.second && rows > self.rows && fills
+            let fills = columns.next_multiple_of(other.columns) == columns.next_multiple_of(self.columns);
+            other.caches.includes(caches) && rows > self.rows && fills
         };
-        self.wide.filter(suits).unwrap_or(self)
+        self.others.iter().find(suits).unwrap_or(self)
     }
 
-    /// Multiplies a left operand, read at these distances from row to row and from step to step in depth, and a panel, all its
-    /// [`Microkernels::columns`] or the first half of them, into a tile of `rows` × `columns` elements, and brings elements that will be
-    /// needed next into the cache meanwhile, so many with each step in depth.
+    /// Multiplies some rows of a left operand with a panel, or with the first half of its columns, into a tile of the output, and brings
+    /// into the cache meanwhile what will be needed next.
     ///
     /// # Safety
-    /// `c` must have that many rows of that many elements, `stride` apart, which nobody else accesses.
+    /// The output must have all rows and columns of the tile, which nobody else accesses. The thread must have its registers
+    /// [configured](TileSet::configured).
     ///
     /// # Panics
     /// When an operand is too short, or there is no tile of so many columns.
     #[inline(always)]
-    pub unsafe fn tile(
-        &self,
-        [rows, columns]: [usize; 2],
-        depth: usize,
-        (a, [row, step]): (&[f32], [usize; 2]),
-        b: &[f32],
-        c: *mut f32,
-        stride: usize,
-        plus: Plus<'_>,
-        (ahead, ahead_step): (*const f32, usize),
-    ) {
-        let tiles = if self.is_whole(columns) { &self.tiles } else { &self.halves };
-        assert!(rows <= self.rows && b.len() >= depth * self.columns);
-        assert!(rows == 0 || depth == 0 || a.len() > (rows - 1) * row + (depth - 1) * step);
-        let (plus, plus_stride) = plus.rows(columns, c, stride);
-        let (a, b) = (a.as_ptr(), b.as_ptr());
-        #[cfg(target_arch = "x86_64")]
-        if self.matrices {
-            assert!(step == 1 && depth.is_multiple_of(amx::SIDE));
-            // SAFETY: as below; the rows that fill the last matrix up are memory, and the registers are configured, by the promises at
-            // `configured`.
-            return unsafe { amx::x86::tile([rows, columns], depth, (a, row), b, (c, stride), (plus, plus_stride)) };
+    pub unsafe fn tile(&self, task: Task<'_>) {
+        let Task { rows, columns, depth, left, panel, output, stride, ahead, .. } = task;
+        let is_whole = self.is_whole(columns);
+        assert!(rows <= self.rows && panel.len() >= depth * self.columns);
+        assert!(rows == 0 || depth == 0 || left.elements.len() > (rows - 1) * left.row + (depth - 1) * left.step);
+        let plus = task.plus.rows(columns, output, stride);
+        let (a, b) = (Strided { start: left.elements.as_ptr(), stride: left.row }, panel.as_ptr());
+        let c = Strided { start: output, stride };
+        match &self.kernels {
+            Kernels::Vectors { tiles, halves, .. } => {
+                let tiles = if is_whole { tiles } else { halves };
+                let ahead = Strided { start: ahead.start, stride: ahead.step };
+                // SAFETY: the lengths of the operands and the row were asserted, the output is the caller's promise, and an `Isa`
+                // exists only when the CPU has its instructions.
+                unsafe { tiles[rows](a, left.step, b, depth, c, ahead, plus) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernels::Matrices => {
+                assert!(left.step == 1 && depth.is_multiple_of(self.depth_unit()));
+                let pair = |rows: Strided<*const f32>| (rows.start, rows.stride);
+                // SAFETY: as above; the rows that fill the last matrix up are memory, and the registers are configured, by the
+                // promises at `configured`.
+                unsafe { amx::x86::tile([rows, columns], depth, pair(a), b, (output, stride), pair(plus)) }
+            }
         }
-        // SAFETY: the lengths of the operands and the row were asserted, `c` is the caller's promise, and an `Isa` exists
-        // only when the CPU has its instructions.
-        unsafe { tiles[rows](a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
     }
 
-    /// Multiplies so many full tiles, one below the other, as [`Microkernels::tile`] does one: `a_next` and `ahead_next` are the
-    /// distances to what the next has. Nothing is decided between them: only as many products as take 100 cycles have been
-    /// begun when a tile ends, and what a caller does for each is not done by then.
+    /// Multiplies full tiles, one below the other, as [`Microkernels::tile`] does the first. Nothing is decided between them: only as many
+    /// products as take 100 cycles have been begun when a tile ends, and what a caller does for each is not done by then.
     ///
     /// # Safety
     /// As [`Microkernels::tile`], for the rows of all of them.
     ///
     /// # Panics
-    /// As [`Microkernels::tile`].
-    pub unsafe fn tiles_below(
-        &self,
-        count: usize,
-        columns: usize,
-        depth: usize,
-        (a, [row, step], a_next): (&[f32], [usize; 2], usize),
-        b: &[f32],
-        c: *mut f32,
-        stride: usize,
-        plus: Plus<'_>,
-        (ahead, ahead_step, ahead_next): (*const f32, usize, usize),
-    ) {
-        if self.matrices {
-            for i in 0..count {
-                let c = c.wrapping_add(i * self.rows * stride);
-                let next = (ahead.wrapping_add(i * ahead_next), ahead_step);
-                // SAFETY: the caller's promise.
-                unsafe { self.tile([self.rows, columns], depth, (&a[i * a_next..], [row, step]), b, c, stride, plus, next) };
+    /// As [`Microkernels::tile`], and when the first is not a full tile.
+    pub unsafe fn tiles_below(&self, task: Task<'_>, next: Below) {
+        let Task { rows, columns, depth, left, panel, output, stride, ahead, .. } = task;
+        assert_eq!(rows, self.rows);
+        let below = match &self.kernels {
+            Kernels::Vectors { below, .. } => below[usize::from(!self.is_whole(columns))],
+            #[cfg(target_arch = "x86_64")]
+            Kernels::Matrices => {
+                for i in 0..next.count {
+                    let left = LeftRows { elements: &left.elements[i * next.left..], ..left };
+                    let ahead = Ahead { start: ahead.start.wrapping_add(i * next.ahead), ..ahead };
+                    // SAFETY: the caller's promise.
+                    unsafe { self.tile(Task { left, ahead, output: output.wrapping_add(i * rows * stride), ..task }) };
+                }
+                return;
             }
-            return;
-        }
-        let below = self.below[usize::from(!self.is_whole(columns))];
-        assert!(b.len() >= depth * self.columns);
+        };
+        assert!(panel.len() >= depth * self.columns);
         let last = |count: usize, distance: usize| count.saturating_sub(1) * distance;
-        assert!(count == 0 || depth == 0 || a.len() > last(count, a_next) + last(self.rows, row) + last(depth, step));
-        let (plus, plus_stride) = plus.rows(columns, c, stride);
-        let (a, b) = (a.as_ptr(), b.as_ptr());
-        let column =
-            Column { count, a, a_next, row, step, b, depth, c, stride, ahead, ahead_next, ahead_step, plus, plus_stride };
+        let end = last(next.count, next.left) + last(rows, left.row) + last(depth, left.step);
+        assert!(next.count == 0 || depth == 0 || left.elements.len() > end);
+        let column = Column {
+            next,
+            a: Strided { start: left.elements.as_ptr(), stride: left.row },
+            step: left.step,
+            b: panel.as_ptr(),
+            depth,
+            c: Strided { start: output, stride },
+            ahead: Strided { start: ahead.start, stride: ahead.step },
+            plus: task.plus.rows(columns, output, stride),
+        };
         // SAFETY: as in `tile`.
         unsafe { below(&column) }
     }
@@ -405,13 +421,13 @@ impl Microkernels {
 impl Plus<'_> {
     /// Where the rows of so many columns that are added to those of `c` are, or null, and how far it is from one to the next.
     #[inline(always)]
-    fn rows(self, columns: usize, c: *mut f32, stride: usize) -> (*const f32, usize) {
+    fn rows(self, columns: usize, c: *mut f32, stride: usize) -> Strided<*const f32> {
         match self {
-            Plus::Nothing => (std::ptr::null(), 0),
-            Plus::Itself => (c.cast_const(), stride),
+            Plus::Nothing => Strided { start: std::ptr::null(), stride: 0 },
+            Plus::Itself => Strided { start: c.cast_const(), stride },
             Plus::Row(row) => {
                 assert!(row.len() >= columns);
-                (row.as_ptr(), 0)
+                Strided { start: row.as_ptr(), stride: 0 }
             }
         }
     }
@@ -419,17 +435,17 @@ impl Plus<'_> {
 
 /// All sets that this CPU has.
 pub fn available() -> impl Iterator<Item = &'static Microkernels> {
-    Isa::available().iter().flat_map(|isa| std::iter::once(isa.gemm).chain(isa.gemm.wide))
+    Isa::available().iter().flat_map(|isa| isa.gemm.all())
 }
 
 microkernels! {
-    PORTABLE, Portable: "portable", isa::PORTABLE, 4 x 8, Both<Array, Array>, Array, baseline, baseline_below,
-    large_l2: false, wide: None, operands: Operands::Float32
+    PORTABLE = isa::PORTABLE, vectors of Array, Operands::Float32, compiled by baseline:
+    "portable" 4 x 2 for Usual
 }
 microkernels! {
     #[cfg(target_arch = "aarch64")]
-    NEON, OfNeon: "neon", isa::NEON, 8 x 8, Both<Neon, Neon>, Neon, baseline, baseline_below,
-    large_l2: false, wide: None, operands: Operands::Float32
+    NEON = isa::NEON, vectors of Neon, Operands::Float32, compiled by baseline:
+    "neon" 8 x 2 for Usual
 }
 
 /// A tile of ROWS rows of a bundle, of panels of a set.
@@ -438,18 +454,14 @@ microkernels! {
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
-    a: *const f32,
-    row: usize,
+unsafe fn tile<F: Full, S: VectorBundle, const ROWS: usize>(
+    Strided { start: mut a, stride: row }: Strided<*const f32>,
     step: usize,
-    b: *const f32,
-    depth: usize,
-    c: *mut f32,
-    stride: usize,
-    ahead: *const f32,
-    ahead_step: usize,
-    plus: *const f32,
-    plus_stride: usize,
+    mut b: *const f32,
+    mut depth: usize,
+    Strided { start: c, stride }: Strided<*mut f32>,
+    Strided { start: mut ahead, stride: ahead_step }: Strided<*const f32>,
+    plus: Strided<*const f32>,
 ) {
     // What the tile is written to arrives while it is computed.
     let fetch_row = |row: *mut f32| {
@@ -457,7 +469,7 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
         fetch_to_write(row.wrapping_add(S::LANES - 1));
     };
     // A few rows alone would wait for their own sums: they get several, for every second or fourth step in depth.
-    let most = const { Of::ROWS * (Of::COLUMNS / S::LANES) };
+    let most = const { F::ROWS * (F::COLUMNS / S::LANES) };
     let ways = if 4 * ROWS <= most {
         4
     } else if 2 * ROWS <= most {
@@ -466,8 +478,7 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
         1
     };
     let mut sums = [[S::splat(0.0); ROWS]; 4];
-    let (mut a, mut b, mut ahead, mut depth) = (a, b, ahead, depth);
-    if const { are_worth_it::<S>(ROWS) && Of::COLUMNS == S::LANES } && ways == 1 && step == 1 {
+    if const { are_worth_it::<S>(ROWS) && F::COLUMNS == S::LANES } && ways == 1 && step == 1 {
         (0..ROWS).for_each(|r| fetch_row(c.wrapping_add(r * stride)));
         let starts: [_; ROWS] = std::array::from_fn(|r| a.wrapping_add(opaque(r * row)));
         // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
@@ -490,7 +501,7 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
         for _ in 0..some {
             fetch::<1>(ahead);
             // The next line comes with the next steps where these fetch less.
-            if Of::COLUMNS > LINE && ways * ahead_step > LINE {
+            if F::COLUMNS > LINE && ways * ahead_step > LINE {
                 fetch::<1>(ahead.wrapping_add(LINE));
             }
             ahead = ahead.wrapping_add(ways * ahead_step);
@@ -498,8 +509,8 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
                 // SAFETY: `b` has `depth` rows, `a` ROWS elements for each, by the caller's promise.
                 unsafe {
                     let factors = S::load(b);
-                    b = b.add(Of::COLUMNS);
-                    if Of::FETCHES_PANEL {
+                    b = b.add(F::COLUMNS);
+                    if F::FETCHES_PANEL {
                         (0..S::LANES / LINE).for_each(|line| fetch::<0>(b.wrapping_add(SOON + line * LINE)));
                     }
                     for r in 0..ROWS {
@@ -514,7 +525,7 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
         // SAFETY: as above.
         unsafe {
             let factors = S::load(b);
-            b = b.add(Of::COLUMNS);
+            b = b.add(F::COLUMNS);
             for r in 0..ROWS {
                 sums[0][r] = S::splat(*a.add(r * row)).mul_add(factors, sums[0][r]);
             }
@@ -527,8 +538,8 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
         }
     }
     let sums = &sums[0];
-    let (stride, plus_stride) = (opaque(stride), opaque(plus_stride));
-    if plus.is_null() {
+    let (stride, plus_stride) = (opaque(stride), opaque(plus.stride));
+    if plus.start.is_null() {
         for r in 0..ROWS {
             // SAFETY: `c` has ROWS rows of a bundle at its distance, by the caller's promise.
             unsafe { sums[r].store(c.add(r * stride)) }
@@ -536,7 +547,7 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
     } else {
         for r in 0..ROWS {
             // SAFETY: as above, and so has `plus`.
-            unsafe { S::load(plus.add(r * plus_stride)).add(sums[r]).store(c.add(r * stride)) }
+            unsafe { S::load(plus.start.add(r * plus_stride)).add(sums[r]).store(c.add(r * stride)) }
         }
     }
 }
@@ -546,49 +557,39 @@ unsafe fn tile<Of: Set, S: VectorBundle, const ROWS: usize>(
 /// # Safety
 /// See [`Tile`], for all of them.
 #[inline(always)]
-unsafe fn tiles_below<Of: Set, S: VectorBundle, const ROWS: usize>(column: &Column) {
-    let Column { count, mut a, a_next, row, step, b, depth, mut c, stride, mut ahead, .. } = *column;
-    let Column { ahead_next, ahead_step, mut plus, plus_stride, .. } = *column;
-    for _ in 0..count {
+unsafe fn tiles_below<F: Full, S: VectorBundle, const ROWS: usize>(column: &Column) {
+    let Column { next, mut a, step, b, depth, mut c, mut ahead, mut plus } = *column;
+    for _ in 0..next.count {
         // SAFETY: the caller's promise.
-        unsafe { tile::<Of, S, ROWS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
-        (a, ahead) = (a.wrapping_add(a_next), ahead.wrapping_add(ahead_next));
-        (c, plus) = (c.wrapping_add(ROWS * stride), plus.wrapping_add(ROWS * plus_stride));
+        unsafe { tile::<F, S, ROWS>(a, step, b, depth, c, ahead, plus) }
+        (a.start, ahead.start) = (a.start.wrapping_add(next.left), ahead.start.wrapping_add(next.ahead));
+        c.start = c.start.wrapping_add(ROWS * c.stride);
+        plus.start = plus.start.wrapping_add(ROWS * plus.stride);
     }
 }
 
-compile_tiles!(baseline, baseline_below,);
+compile_tiles!(baseline);
 
 // Behind the macros.
 pub(crate) mod bf16;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
-    use super::{
-        Both, Column, MOST_COLUMNS, MOST_NUMBERS, MOST_ROWS, Microkernels, Operands, Set, VectorBundle, filled_up, tile,
-        tiles_below,
-    };
-    use crate::isa;
+    use super::*;
     use crate::simd::vector::x86::{Avx2, Avx512};
 
-    type Two = Both<Avx512, Avx512>;
-    type Four = Both<Two, Two>;
-
     microkernels! {
-        AVX512, OfAvx512: "avx512", isa::AVX512, 12 x 32, Two, Avx512, avx512, avx512_below,
-        large_l2: false, wide: Some(&AVX512_WIDE), operands: Operands::Float32
+        AVX512 = isa::AVX512, vectors of Avx512, Operands::Float32, compiled by avx512:
+        "avx512" 12 x 2 for Usual,
+        "avx512, wide" 6 x 4 for LargeSecond
     }
     microkernels! {
-        AVX512_WIDE, OfAvx512Wide: "avx512, wide", isa::AVX512, 6 x 64, Four, Two, avx512, avx512_below,
-        large_l2: true, wide: None, operands: Operands::Float32
-    }
-    microkernels! {
-        AVX2, OfAvx2: "avx2", isa::AVX2, 6 x 16, Both<Avx2, Avx2>, Avx2, avx2, avx2_below,
-        large_l2: false, wide: None, operands: Operands::Float32
+        AVX2 = isa::AVX2, vectors of Avx2, Operands::Float32, compiled by avx2:
+        "avx2" 6 x 2 for Usual
     }
 
-    compile_tiles!(avx2, avx2_below, #[target_feature(enable = "avx2,fma")]);
-    compile_tiles!(avx512, avx512_below, #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]);
+    compile_tiles!(avx2);
+    compile_tiles!(avx512);
 }
 
 #[cfg(test)]
@@ -609,11 +610,13 @@ mod tests {
                 let (row, stride) = (depth + 3, width + 5);
                 let (a, b) = (numbers(most * row, 1), numbers(depth * width, 2));
                 let (bias, before) = (numbers(width, 3), numbers(most * stride, 4));
+                let left = LeftRows { elements: &a, row, step: 1 };
+                let ahead = Ahead { start: a.as_ptr(), step: 1 };
                 for (plus, name) in [(Plus::Nothing, "nothing"), (Plus::Itself, "itself"), (Plus::Row(&bias), "a row")] {
                     let mut c = before.clone();
                     // SAFETY: the output has all rows at its distance; what is fetched ahead may be anywhere.
                     unsafe {
-                        gemm.tile([rows, columns], depth, (&a, [row, 1]), &b, c.as_mut_ptr(), stride, plus, (a.as_ptr(), 1));
+                        gemm.tile(Task { rows, columns, depth, left, panel: &b, output: c.as_mut_ptr(), stride, plus, ahead })
                     }
                     for (place, (&found, &before)) in c.iter().zip(&before).enumerate() {
                         let (r, j) = (place / stride, place % stride);
@@ -646,17 +649,24 @@ mod tests {
                 let (depth, stride) = (67, gemm.columns + 1);
                 let (a, b) = (numbers(count * gemm.rows * depth, 1), numbers(depth * gemm.columns, 2));
                 let [mut together, mut each] = [(); 2].map(|()| vec![f32::NAN; count * gemm.rows * stride]);
-                let a_next = gemm.rows * depth;
-                let ahead = a.as_ptr();
+                let below = Below { count, left: gemm.rows * depth, ahead: 1 };
+                let task = Task {
+                    rows: gemm.rows,
+                    columns,
+                    depth,
+                    left: LeftRows { elements: &a, row: depth, step: 1 },
+                    panel: &b,
+                    output: together.as_mut_ptr(),
+                    stride,
+                    plus: Plus::Nothing,
+                    ahead: Ahead { start: a.as_ptr(), step: 1 },
+                };
                 // SAFETY: the outputs have all rows at their distance.
                 unsafe {
-                    let c = together.as_mut_ptr();
-                    let left = (&a[..], [depth, 1], a_next);
-                    gemm.tiles_below(count, columns, depth, left, &b, c, stride, Plus::Nothing, (ahead, 1, 1));
+                    gemm.tiles_below(task, below);
                     for i in 0..count {
-                        let c = each.as_mut_ptr().add(i * gemm.rows * stride);
-                        let left = (&a[i * a_next..], [depth, 1]);
-                        gemm.tile([gemm.rows, columns], depth, left, &b, c, stride, Plus::Nothing, (ahead, 1));
+                        let left = LeftRows { elements: &a[i * below.left..], ..task.left };
+                        gemm.tile(Task { left, output: each[i * gemm.rows * stride..].as_mut_ptr(), ..task });
                     }
                 }
                 assert!(together.iter().zip(&each).all(|(a, b)| a.to_bits() == b.to_bits()), "{} {count}", gemm.name);
@@ -665,15 +675,19 @@ mod tests {
     }
 
     #[test]
-    fn products_with_many_rows_and_whole_panels_have_wide_tiles() {
+    fn products_with_many_rows_and_whole_panels_have_other_tiles() {
         for gemm in Isa::available().iter().map(|isa| isa.gemm) {
-            let (rows, columns) = (gemm.rows + 1, 3 * gemm.columns);
-            assert!(std::ptr::eq(gemm.for_product(rows, 4 * gemm.columns, Caches::USUAL), gemm));
-            let Some(wide) = gemm.wide else { continue };
-            assert!(columns % wide.columns > 0);
-            let is_wide = |rows, columns| std::ptr::eq(gemm.for_product(rows, columns, Caches::LARGE), wide);
-            assert!(is_wide(rows, columns + 1) && is_wide(rows, columns + gemm.columns));
-            assert!(!is_wide(rows, columns) && !is_wide(gemm.rows, columns + gemm.columns));
+            for other in gemm.others {
+                let columns = 4 * gemm.columns * other.columns;
+                let is_other = |rows, columns, caches| std::ptr::eq(gemm.for_product(rows, columns, caches), other);
+                assert!(is_other(gemm.rows + 1, columns, Caches::LARGE) && !is_other(gemm.rows, columns, Caches::LARGE));
+                assert_eq!(is_other(gemm.rows + 1, columns, Caches::USUAL), other.caches.includes(Caches::USUAL));
+                // Of the last panel more is missing if it is wider.
+                for columns in columns..columns + other.columns {
+                    let missing = |set: &Microkernels| columns.next_multiple_of(set.columns) - columns;
+                    assert_eq!(is_other(gemm.rows + 1, columns, Caches::LARGE), missing(other) == missing(gemm), "{columns}");
+                }
+            }
         }
     }
 }

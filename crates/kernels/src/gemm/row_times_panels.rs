@@ -7,6 +7,14 @@ use crate::gemm::microkernels::{Microkernels, Plus};
 use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector_bundle::VectorBundle;
 
+/// Vectors of the panels that are read so.
+pub const VECTORS: usize = 2;
+
+/// Whether the panels of a set are. Those of the usual set of an instruction set always are.
+pub fn reads_panels_of(gemm: &Microkernels) -> bool {
+    gemm.vectors == VECTORS
+}
+
 /// Panels of one group: fewer or more streams are slower.
 pub const MOST_PANELS: usize = 4;
 
@@ -27,7 +35,8 @@ pub enum Source {
 /// Multiplies a row with up to [`MOST_PANELS`] panels of [`Microkernels::columns`] columns; their outputs follow each other.
 ///
 /// # Panics
-/// When there are more panels, or when a panel, an output, or what it is added to, is too short.
+/// When there are more panels, or when a panel, an output, or what it is added to, is too short, or when panels are not
+/// [read](reads_panels_of) so.
 pub fn multiply(gemm: &Microkernels, row: &[f32], panels: &[&[f32]], output: &mut [f32], plus: Plus<'_>, source: Source) {
     match *panels {
         [] => (),
@@ -69,7 +78,7 @@ impl<const PANELS: usize, const AHEAD: bool> OnBundles for Products<'_, PANELS, 
     #[inline(always)]
     fn run<V: VectorBundle>(self) {
         let Products { columns, row, panels, output, plus, backwards } = self;
-        assert_eq!(columns, 2 * V::LANES, "a panel is two vectors wide");
+        assert_eq!(columns, VECTORS * V::LANES, "a panel is so many vectors wide");
         for panel in panels {
             assert!(panel.len() >= row.len() * columns);
         }

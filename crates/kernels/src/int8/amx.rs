@@ -7,8 +7,10 @@
 //! thread's, as is their configuration.
 #![allow(unsafe_code)]
 
-use super::microkernels::{Epilogue, Task, Tiles};
-use crate::isa::Loop;
+use super::microkernels::{Epilogue, Task, Tiles, WIDEST};
+use crate::caches::CacheClass;
+use crate::isa::{self, Loop};
+use crate::tiles::{Kind, Operands, TileSet};
 use raw_cpuid::CpuId;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -22,13 +24,19 @@ const DEPTH: usize = 64;
 const LANES: usize = 16;
 
 pub static AMX: Tiles = Tiles {
-    name: "amx",
-    rows: 2 * ROWS,
-    step: ROWS,
-    lanes: LANES,
+    set: TileSet {
+        name: "amx",
+        isa: &isa::AVX512,
+        rows: 2 * ROWS,
+        vectors: WIDEST,
+        lanes: LANES,
+        columns: WIDEST * LANES,
+        caches: CacheClass::Usual,
+        operands: Operands::Int8,
+        kind: Kind::Matrices { rows: ROWS, depth: DEPTH },
+    },
     parts: 1,
     weight: 1,
-    depth: DEPTH,
     tiles: &[[nothing, nothing], [tile::<1, 1>, tile::<1, 2>], [tile::<2, 1>, tile::<2, 2>]],
 };
 
@@ -119,11 +127,6 @@ impl Drop for Configured {
     }
 }
 
-/// Bytes of so many rows of so many bytes, when they are gathered.
-pub fn gathered(rows: usize, depth: usize) -> usize {
-    rows.next_multiple_of(ROWS) * depth.next_multiple_of(DEPTH)
-}
-
 /// Gathers the rows of a tile.
 pub struct Gather<'a> {
     /// For each run, for each row, where `length` bytes lie.
@@ -138,8 +141,8 @@ impl Loop for Gather<'_> {
     fn run(self) {
         let Gather { starts, rows, length, to } = self;
         let runs = starts.len() / rows.max(1);
-        assert!(to.len() >= gathered(rows, runs * length));
         let step = rows.next_multiple_of(ROWS) * DEPTH;
+        assert!(to.len() >= step * (runs * length).div_ceil(DEPTH));
         for row in 0..rows {
             for run in 0..runs {
                 // SAFETY: so many bytes lie there, in memory that is borrowed as long as the starts are used.

@@ -9,8 +9,11 @@
 //! and exact, or rather wrap around: nothing saturates in between.
 #![allow(unsafe_code)]
 
-use crate::isa::{Isa, Level};
+use crate::caches::CacheClass;
+use crate::isa::{self, Isa, Level};
+use crate::tiles::{Kind, Operands, TileSet, by_rows, with_instructions};
 use smallvec::{SmallVec, smallvec};
+use std::ops::Deref;
 
 /// The highest tile of any instruction set.
 pub const MOST_ROWS: usize = 32;
@@ -57,29 +60,24 @@ pub struct Epilogue {
 /// instructions.
 pub type Tile = unsafe fn(&Task);
 
-/// The tiles of an instruction set, by number of rows (from 0, which does nothing) and of vectors (from 1).
+/// A set of tiles, by number of rows and of vectors (from 1).
 #[derive(Debug)]
 pub struct Tiles {
-    #[allow(dead_code, reason = "tests say which tiles fail")]
-    pub name: &'static str,
-    /// Rows of a full tile, and by how many others are lower.
-    pub rows: usize,
-    pub step: usize,
-    /// Columns of a vector.
-    pub lanes: usize,
+    pub(super) set: TileSet,
     /// Parts of a group, and bytes of a weight.
     pub parts: usize,
     pub weight: usize,
-    /// Panels are filled up to a multiple of so many bytes.
-    pub depth: usize,
-    /// By number of steps of rows (from 0, which does nothing) and of vectors (from 1).
-    pub tiles: &'static [[Tile; WIDEST]],
+    /// By number of rows, or of matrices of them (from 0, which does nothing), and of vectors (from 1).
+    pub(super) tiles: &'static [[Tile; WIDEST]],
 }
 
-/// What a thread needs while it runs tiles.
-pub struct Ready {
-    #[cfg(target_arch = "x86_64")]
-    _registers: Option<super::amx::Configured>,
+impl Deref for Tiles {
+    type Target = TileSet;
+
+    #[inline(always)]
+    fn deref(&self) -> &TileSet {
+        &self.set
+    }
 }
 
 impl Tiles {
@@ -88,45 +86,42 @@ impl Tiles {
         part / self.parts * GROUP + part % self.parts + i * self.parts
     }
 
+    /// Panels are filled up to a multiple of so many bytes.
+    pub fn depth(&self) -> usize {
+        self.depth_unit().max(GROUP)
+    }
+
     /// The best ones of an instruction set for so many rows.
     pub fn of(isa: &Isa, rows: usize) -> &'static Tiles {
         let all = Tiles::all_of(isa);
-        // Of the highest most would be empty.
-        all.iter().find(|tiles| tiles.step == 1 || rows >= tiles.step / 2).unwrap_or(&all[0])
+        let suits = |tiles: &&&'static Tiles| match tiles.kind {
+            Kind::Vectors => true,
+            // Of lower ones most rows would be empty.
+            Kind::Matrices { rows: of_matrix, .. } => rows >= of_matrix / 2,
+        };
+        all.iter().find(suits).unwrap_or(&all[0])
     }
 
-    /// Must be had by each thread as long as it runs tiles.
-    #[must_use]
-    pub fn ready(&self) -> Ready {
-        Ready {
-            #[cfg(target_arch = "x86_64")]
-            _registers: self.gathers().then(super::amx::Configured::load),
-        }
-    }
-
-    /// Whether tiles want their rows gathered.
-    #[cfg(target_arch = "x86_64")]
-    fn gathers(&self) -> bool {
-        self.step > 1
-    }
-
-    /// Bytes of the rows of a tile when they are gathered; 0 if they are read where they are.
+    /// Bytes of the rows of a tile when they are gathered, as matrix registers want them; 0 if they are read where they are.
     pub fn gathered(&self, depth: usize) -> usize {
-        #[cfg(target_arch = "x86_64")]
-        if self.gathers() {
-            return super::amx::gathered(self.rows, depth);
+        match self.kind {
+            Kind::Vectors => 0,
+            Kind::Matrices { .. } => self.rows * depth.next_multiple_of(self.depth()),
         }
-        let _ = depth;
-        0
     }
 
     /// Gathers the rows of a tile, if it wants them so: `starts` has the start of a run of `length` bytes for each run, for each
     /// row, and begins with that of all of them then.
     pub fn gather(&self, isa: &Isa, starts: &mut [*const u8], rows: usize, length: usize, to: &mut [u8]) {
-        #[cfg(target_arch = "x86_64")]
-        if self.gathers() {
-            isa.run_loop(super::amx::Gather { starts: &*starts, rows, length, to: &mut *to });
-            starts[0] = to.as_ptr();
+        match self.kind {
+            Kind::Vectors => (),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Matrices { .. } => {
+                isa.run_loop(super::amx::Gather { starts: &*starts, rows, length, to: &mut *to });
+                starts[0] = to.as_ptr();
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Kind::Matrices { .. } => unreachable!("no set of this architecture is in matrix registers"),
         }
         let _ = (isa, starts, rows, length, to);
     }
@@ -157,19 +152,17 @@ impl Tiles {
     /// # Safety
     /// The pointers of the task must be valid: for each run and row, `length` bytes from its start; for each group of these,
     /// the weights of `vectors` whole vectors; numbers for as many columns in what finishes them, and for each row; room for
-    /// the columns in each row of the output, which nobody else accesses meanwhile. The thread must be [ready](Tiles::ready).
+    /// the columns in each row of the output, which nobody else accesses meanwhile. The thread must have its registers
+    /// [configured](TileSet::configured).
     #[inline]
     pub unsafe fn run(&self, vectors: usize, task: &Task) {
         debug_assert!(task.rows <= self.rows && task.length.is_multiple_of(GROUP));
-        let steps = if self.step == 1 { task.rows } else { task.rows.div_ceil(self.step) };
+        let steps = match self.kind {
+            Kind::Vectors => task.rows,
+            Kind::Matrices { rows, .. } => task.rows.div_ceil(rows),
+        };
         // SAFETY: the caller's promise; the table is that of an instruction set that the CPU has (`Tiles::all_of`).
         unsafe { self.tiles[steps][vectors - 1](task) }
-    }
-
-    /// Divides rows into tiles of nearly the same height; their number and greatest height.
-    pub fn divide(&self, rows: usize) -> (usize, usize) {
-        let count = rows.div_ceil(self.rows).max(1);
-        (count, rows.div_ceil(count))
     }
 }
 
@@ -332,13 +325,38 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
     }
 }
 
-/// The tiles of an instruction set, from 0 rows to so many.
+/// A set of tiles in vector registers, declared once: what its sums are, what compiles tiles with the instructions, its name, the rows of a
+/// full tile, and its vectors.
 macro_rules! tiles {
-    (4: $tile:ident) => { tiles!(0 1 2 3 4; $tile) };
-    (8: $tile:ident) => { tiles!(0 1 2 3 4 5 6 7 8; $tile) };
-    (5: $tile:ident) => { tiles!(0 1 2 3 4 5; $tile) };
-    (12: $tile:ident) => { tiles!(0 1 2 3 4 5 6 7 8 9 10 11 12; $tile) };
-    ($($rows:literal)*; $tile:ident) => { &[ $( [$tile::<$rows, 1>, $tile::<$rows, 2>] ),* ] };
+    ($name:ident = $isa:path, vectors of $sums:ty, compiled by $features:ident: $title:literal $rows:literal x $vectors:literal) => {
+        pub static $name: Tiles = {
+            with_instructions! { $features:
+                unsafe fn compiled<const ROWS: usize, const VECTORS: usize>(task: &Task) {
+                    // SAFETY: the caller's promise; see [`Tile`].
+                    unsafe { tile::<$sums, ROWS, VECTORS>(task) }
+                }
+            }
+            const { assert!($vectors == WIDEST && $rows <= MOST_ROWS) };
+            Tiles {
+                set: TileSet::in_vectors(
+                    $title,
+                    &$isa,
+                    [$rows, $vectors, <$sums as Sums>::LANES],
+                    CacheClass::Usual,
+                    Operands::Int8,
+                ),
+                parts: <$sums as Sums>::PARTS,
+                weight: <$sums as Sums>::WEIGHT,
+        tiles: &by_rows!(ROWS up to $rows => [compiled::<ROWS, 1>, compiled::<ROWS, 2>], else [too_high; WIDEST]),
+            }
+        };
+    };
+}
+
+/// # Safety
+/// None.
+unsafe fn too_high(_: &Task) {
+    unreachable!("more rows than a tile of this set has");
 }
 
 /// What the compiler makes of a short array.
@@ -412,23 +430,7 @@ impl Sums for Array {
     }
 }
 
-/// # Safety
-/// See [`Tile`].
-unsafe fn portable<const ROWS: usize, const VECTORS: usize>(task: &Task) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<Array, ROWS, VECTORS>(task) }
-}
-
-static PORTABLE: Tiles = Tiles {
-    name: "portable",
-    rows: 4,
-    step: 1,
-    lanes: Array::LANES,
-    parts: Array::PARTS,
-    weight: Array::WEIGHT,
-    depth: GROUP,
-    tiles: tiles!(4: portable),
-};
+tiles! { PORTABLE = isa::PORTABLE, vectors of Array, compiled by baseline: "portable" 4 x 2 }
 
 // Behind the macro that they use.
 #[cfg(target_arch = "aarch64")]

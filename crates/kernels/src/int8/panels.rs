@@ -15,7 +15,7 @@ pub struct Panel<'a> {
 
 /// Bytes of the panels of so many runs of so many weights.
 pub fn bytes(tiles: &Tiles, runs: usize, length: usize, columns: usize) -> usize {
-    let height = (runs * length.next_multiple_of(GROUP)).next_multiple_of(tiles.depth) * tiles.weight;
+    let height = (runs * length.next_multiple_of(GROUP)).next_multiple_of(tiles.depth()) * tiles.weight;
     height.checked_mul(columns.next_multiple_of(tiles.lanes)).expect("panels fit into the address space")
 }
 

@@ -58,7 +58,7 @@ fn check(isa: &Isa, tiles: &'static Tiles, [runs, length]: [usize; 2], ends: Opt
     let has_zeros = length % 2 == 0;
     let mut found = [0u32; MOST_NUMBERS];
     let stride = panel.vectors * tiles.lanes;
-    let _ready = tiles.ready();
+    let _configured = tiles.configured();
     let task = Task {
         runs,
         rows,

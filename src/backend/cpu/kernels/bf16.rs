@@ -3,7 +3,7 @@
 use super::{Reject, Target, require};
 use crate::graph::FpMath;
 use webnn_kernels::bf16;
-use webnn_kernels::gemm::microkernels::Microkernels;
+use webnn_kernels::gemm::microkernels::{Microkernels, Operands};
 
 /// Whether the graph allows it.
 pub fn require_permission(target: &Target) -> Result<(), Reject> {
@@ -48,19 +48,18 @@ pub fn require_columns(columns: usize, target: &Target) -> Result<(), Reject> {
     require(columns >= target.tuning.bf16_columns, "few columns for the rounding of the left operand")
 }
 
-/// How many times as fast as float32 ones such products are where they read from a cache, about: AVX512_BF16 has twice as many
-/// multiplications in an instruction; the matrices of AMX have sixteen times as many, of which half wait for what they read; BFMMLA has
-/// four times as many as FMLA.
+/// The multiplications of AMX, sixteen times as many as those of float32, wait half of the time for what they read.
+const MOST_GAIN: usize = 8;
+
+/// How many times as fast as float32 ones such products are where they read from a cache, about.
 pub fn speed(target: &Target) -> usize {
     for_products(target).map_or(1, speed_of)
 }
 
 /// The same of those that a kernel has.
 pub fn speed_of(gemm: &Microkernels) -> usize {
-    match gemm.is_native_bf16() {
-        true if gemm.matrices => 8,
-        true if bf16::are_tiles_for_products(gemm) => 4,
-        true => 2,
-        false => 1,
+    match gemm.operands {
+        Operands::Bf16 { gain } => gain.min(MOST_GAIN),
+        _ => 1,
     }
 }

@@ -23,7 +23,7 @@ use std::mem::take;
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::bf16::rounding::pairs;
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::{self, Task, Tiles};
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::output::StoredOutput;
@@ -114,7 +114,7 @@ pub struct Conv {
 struct TileOperands<'a> {
     panel: Panel<'a>,
     starts: &'a [*const f32],
-    /// See [`Task::ahead`].
+    /// See [`Ahead`](microkernels::Ahead).
     ahead: (*const f32, usize),
 }
 
@@ -428,7 +428,7 @@ impl Conv {
             let mut given = (panel, task);
             for (i, tile) in tiles.clone().enumerate() {
                 self.tile(&given, tiles.start, tile, &starts[i * of_tile..][..of_tile]);
-                given.1.ahead = given.1.ahead.wrapping_add(step * of_group.depth);
+                given.1.ahead.start = given.1.ahead.start.wrapping_add(step * of_group.depth);
             }
         }
     }
@@ -456,14 +456,12 @@ impl Conv {
     fn tile(&self, (panel, task): &(Panel<'_>, Task), first: usize, tile: usize, starts: &[*const f32]) {
         let (pixels, inside) = (self.division.heights.tile(tile), self.inside[tile].clone());
         let (rows, runs) = (pixels.len(), self.sizes.runs());
-        let behind = (pixels.start - self.division.heights.tile(first).start) * task.stride;
+        let behind = (pixels.start - self.division.heights.tile(first).start) * task.output.stride;
         let starts = &starts[..runs * rows];
-        let task = Task {
-            starts: starts.as_ptr(),
-            output: task.output_behind(task.output, behind),
-            added: task.added_behind(task.added, behind),
-            ..*task
-        };
+        let mut task = *task;
+        task.input.starts = starts.as_ptr();
+        task.output.start = task.output.behind(task.output.start, behind);
+        task.added.start = task.added.behind(task.added.start, behind);
         let task = panel.some_runs(task, inside, starts);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
         // for, and so many zeros lie in the padding; for all else see `task`, whose pixels these are some of, and jobs and tiles have
@@ -486,28 +484,27 @@ impl Conv {
         let place = pixels.start * stride + group * panels.columns + panel.first;
         let end = place + (pixels.len() - 1) * stride + panel.columns;
         let bias = self.bias.as_slice();
-        let (to, output_is_bits) = match output {
+        let (to, is_bits) = match output {
             StoredOutput::Float32(output) => (output.from(place, end), false),
             StoredOutput::Bf16(output) => (output.from(place, end).cast(), true),
         };
-        let (added, added_is_bits, is_there) = match more.added {
-            Added::Nothing => (std::ptr::null(), false, false),
-            Added::Tensor(Stored::Float32(added)) => (added[place..end].as_ptr(), false, false),
-            Added::Tensor(Stored::Bf16(added)) => (added[place..end].as_ptr().cast(), true, false),
-            Added::Output => (to.cast_const(), output_is_bits, true),
+        let (added, is_there) = match more.added {
+            Added::Nothing => (microkernels::Added::NOTHING, false),
+            Added::Tensor(Stored::Float32(added)) => {
+                (microkernels::Added { start: added[place..end].as_ptr(), is_bits: false }, false)
+            }
+            Added::Tensor(Stored::Bf16(added)) => {
+                (microkernels::Added { start: added[place..end].as_ptr().cast(), is_bits: true }, false)
+            }
+            Added::Output => (microkernels::Added { start: to.cast_const(), is_bits }, true),
         };
-        Task {
-            output_is_bits,
-            added_is_bits,
-            ahead,
-            ahead_step,
-            // What is added is fetched anyway.
-            output_is_far: self.division.output_is_far && !is_there,
-            bias: panel.bias(&bias[group * self.bias_step..]),
-            added,
-            clamps: self.finish.clamps,
-            ..panel.task([self.sizes.runs(), self.sizes.length()], starts, (to, stride))
-        }
+        let mut task = panel.task([self.sizes.runs(), self.sizes.length()], starts, (to, stride));
+        (task.ahead.start, task.ahead.step) = (ahead, ahead_step);
+        task.weights.bias = panel.bias(&bias[group * self.bias_step..]);
+        // What is added is fetched anyway.
+        (task.output.is_bits, task.output.is_far) = (is_bits, self.division.output_is_far && !is_there);
+        (task.added, task.clamps) = (added, self.finish.clamps);
+        task
     }
 }
 

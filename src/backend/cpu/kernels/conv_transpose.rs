@@ -15,7 +15,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::ConvTranspose2d;
 use crate::graph::ops::layout::InputOperandLayout;
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 
 /// With fewer output channels in a group most of a vector would be empty.
@@ -174,13 +174,13 @@ impl ConvTranspose {
             let place = pixel * self.outputs + group * panels.columns + panel.first;
             let end = place + (pixels - 1) * stride + panel.columns;
             let bias = self.bias.as_slice();
-            let task = Task {
-                bias: panel.bias(&bias[group * (bias.len() / self.groups)..]),
-                added: added.map_or(std::ptr::null(), |added| added[place..end].as_ptr()),
-                clamps: self.finish.clamps,
-                ..panel.task([phase.taps.len(), length], starts, (output.from(place, end), stride))
-            };
-            assert_eq!(starts.len(), task.runs * pixels);
+            let mut task = panel.task([phase.taps.len(), length], starts, (output.from(place, end), stride));
+            task.weights.bias = panel.bias(&bias[group * (bias.len() / self.groups)..]);
+            if let Some(added) = added {
+                task.added.start = added[place..end].as_ptr();
+            }
+            task.clamps = self.finish.clamps;
+            assert_eq!(starts.len(), task.input.runs * pixels);
             // SAFETY: `starts` has runs of `length` numbers, which are sliced or the zeros; the weights' number was asserted;
             // the bias, the output and what is added were sliced to what the tile touches; jobs have different rows, tiles
             // different pixels or columns.

@@ -15,7 +15,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 
 /// How the input lies in memory: `[batches, channels, height, width]`, by the dimensions that the operator sees.
@@ -103,20 +103,17 @@ impl FirstLayer {
             let place = panel.first..(width - 1) * outputs + panel.first + panel.columns;
             let added = added.map_or(std::ptr::null(), |added| added[place.clone()].as_ptr());
             let output = output[place].as_mut_ptr();
-            let mut task = Task {
-                step: self.columns.stride,
-                dilation: self.columns.dilation,
-                bias: panel.bias(self.bias.as_slice()),
-                clamps: self.finish.clamps,
-                ..panel.task([self.runs(), self.columns.window], starts, (output, outputs))
-            };
+            let mut task = panel.task([self.runs(), self.columns.window], starts, (output, outputs));
+            (task.input.step, task.input.dilation) = (self.columns.stride, self.columns.dilation);
+            task.weights.bias = panel.bias(self.bias.as_slice());
+            task.clamps = self.finish.clamps;
             for x in (0..width).step_by(together) {
                 // What is left over at the end is computed together with some pixels before, once more.
                 let x = x.min(width - together);
                 self.starts(lines, x, starts, copies);
-                task.starts = starts.as_ptr();
-                task.output = output.wrapping_add(x * outputs);
-                task.added = if added.is_null() { added } else { added.wrapping_add(x * outputs) };
+                task.input.starts = starts.as_ptr();
+                task.output.start = output.wrapping_add(x * outputs);
+                task.added.start = if added.is_null() { added } else { added.wrapping_add(x * outputs) };
                 // SAFETY: `reach` numbers lie at every start (`starts`), which is how far the windows of these pixels go; there is
                 // one for each run; the weights' number was asserted; the bias, the output and what is added were sliced to
                 // what the panel touches.

@@ -6,7 +6,7 @@ use super::{AlignedBuffer, Numbers};
 use std::ops::Range;
 use webnn_kernels::bf16::packing;
 use webnn_kernels::bf16::rounding::pairs;
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::{Added, Ahead, Input, Output, Task, Tiles, Weights};
 use webnn_kernels::gemm::microkernels::{MOST_COLUMNS, Microkernels};
 
 /// Weights in panels of columns, as wide as a full tile; the last one is as narrow as a tile for the rest may be.
@@ -58,28 +58,20 @@ impl Panel<'_> {
     /// When these are not the weights for so many numbers.
     pub fn task(&self, [runs, length]: [usize; 2], starts: &[*const f32], (output, stride): (*mut f32, usize)) -> Task {
         assert_eq!(self.weights.len(), runs * length * self.width);
-        let weights = self.weights.as_ptr();
+        let panel = self.weights.as_ptr();
         Task {
-            runs,
-            length,
-            starts: starts.as_ptr(),
-            step: 0,
-            dilation: 1,
+            input: Input { runs, length, starts: starts.as_ptr(), step: 0, dilation: 1 },
             tiles: 1,
-            ahead: weights,
-            ahead_step: 0,
-            ahead_next: 0,
-            weights,
-            bias: std::ptr::null(),
-            output,
-            output_is_bits: false,
-            added_is_bits: false,
-            output_is_far: false,
-            added: std::ptr::null(),
-            stride,
-            columns: self.columns.min(self.of_one),
-            panels: self.several,
-            weights_step: runs * length * self.of_one,
+            ahead: Ahead { start: panel, step: 0, of_tile: 0 },
+            weights: Weights {
+                panel,
+                bias: std::ptr::null(),
+                columns: self.columns.min(self.of_one),
+                panels: self.several,
+                step: runs * length * self.of_one,
+            },
+            output: Output { start: output, stride, is_bits: false, is_far: false },
+            added: Added::NOTHING,
             clamps: Clamps::default(),
         }
     }
@@ -89,13 +81,14 @@ impl Panel<'_> {
     /// # Panics
     /// When there are no such runs.
     pub fn some_runs(&self, task: Task, runs: Range<usize>, starts: &[*const f32]) -> Task {
-        if runs.len() == task.runs {
+        if runs.len() == task.input.runs {
             return task;
         }
-        let rows = starts.len() / task.runs;
-        let left_out = runs.start * task.length * self.of_one;
+        let rows = starts.len() / task.input.runs;
+        let left_out = runs.start * task.input.length * self.of_one;
         let starts = &starts[runs.start * rows..runs.end * rows];
-        Task { runs: runs.len(), starts: starts.as_ptr(), weights: self.weights[left_out..].as_ptr(), ..task }
+        let input = Input { runs: runs.len(), starts: starts.as_ptr(), ..task.input };
+        Task { input, weights: Weights { panel: self.weights[left_out..].as_ptr(), ..task.weights }, ..task }
     }
 
     /// The numbers of a bias for these columns; null where there is none.

@@ -6,7 +6,7 @@ use super::AlignedBuffer;
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 
 #[derive(Debug)]
@@ -35,8 +35,9 @@ impl Plain {
             let (image, output) = (&image[some.start * channels..], &mut output[some.start * outputs..some.end * outputs]);
             for panel in self.panels.parts(0..self.panels.count()) {
                 let output = (output[panel.first..].as_mut_ptr(), outputs);
-                let bias = panel.bias(self.bias.as_slice());
-                let task = Task { bias, clamps: self.finish.clamps, ..panel.task([1, channels], &[], output) };
+                let mut task = panel.task([1, channels], &[], output);
+                task.weights.bias = panel.bias(self.bias.as_slice());
+                task.clamps = self.finish.clamps;
                 // SAFETY: every pixel has `channels` numbers in the input and `outputs` in the output, of which the panel's columns
                 // are some; the lengths were asserted, the bias was sliced.
                 unsafe { self.tiles.run_in_line((&heights, tiles.clone()), (image.as_ptr(), channels), Next::Rows, task) }

@@ -16,10 +16,9 @@ use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
-use webnn_kernels::bf16::amx::SIDE;
 use webnn_kernels::bf16::packing;
 use webnn_kernels::bf16::rounding::{RoundRows, pairs as pairs_of};
-use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
+use webnn_kernels::gemm::microkernels::{Ahead, Below, LeftRows, MOST_NUMBERS, Microkernels, Plus, Task};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::output::{Block, BlockEpilogue};
 
@@ -33,7 +32,7 @@ const WHOLE: usize = 1024;
 
 /// The depth of the pieces, which are of about the same size.
 fn piece_of(gemm: &Microkernels, depth: usize) -> usize {
-    let multiple = if gemm.matrices { SIDE } else { 8 };
+    let multiple = gemm.depth_unit().max(8);
     if depth <= WHOLE { depth } else { depth.div_ceil(depth.div_ceil(DEPTH)).next_multiple_of(multiple) }
 }
 
@@ -64,25 +63,25 @@ impl<'a> Left<'a> {
         self.stride.is_none_or(|stride| stride == self.depth).then(|| self.elements.address(row * self.depth))
     }
 
-    /// What a tile of some rows begins with at a step in depth: elements, and how far it is to those of the next row and of
-    /// the next step. Waits for those rows.
+    /// What a tile of some rows begins with at a step in depth. Waits for those rows.
     #[inline(always)]
-    fn tile(&self, first_row: usize, height: usize, first_k: usize) -> (&'a [f32], [usize; 2]) {
-        let (elements, distances, _) = self.tiles(first_row..first_row + height, height, first_k);
-        (elements, distances)
+    fn tile(&self, first_row: usize, height: usize, first_k: usize) -> LeftRows<'a> {
+        self.tiles(first_row..first_row + height, height, first_k).0
     }
 
     /// The same of several tiles of so many rows each, and how far it is from one to the next.
     #[inline(always)]
-    fn tiles(&self, rows: Range<usize>, height: usize, first_k: usize) -> (&'a [f32], [usize; 2], usize) {
+    fn tiles(&self, rows: Range<usize>, height: usize, first_k: usize) -> (LeftRows<'a>, usize) {
         match self.stride {
             Some(stride) => {
                 let (first, end) = (rows.start * stride, (rows.end - 1) * stride + self.depth);
-                (self.elements.part(first + first_k..end), [stride, 1], height * stride)
+                let elements = self.elements.part(first + first_k..end);
+                (LeftRows { elements, row: stride, step: 1 }, height * stride)
             }
             None => {
                 let (first, end) = (rows.start * self.depth, rows.end * self.depth);
-                (self.elements.part(first + first_k * height..end), [1, height], height * self.depth)
+                let elements = self.elements.part(first + first_k * height..end);
+                (LeftRows { elements, row: 1, step: height }, height * self.depth)
             }
         }
     }
@@ -309,61 +308,100 @@ pub fn multiply(
     assert!(rows.start % gemm.rows == 0 && (rows.end % gemm.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
     let _configured = gemm.configured();
-    let done = if rows.len() == 1 && !gemm.for_large_l2 { multiply_row(gemm, left, right, block, bias, epilogue) } else { 0 };
+    let is_row = rows.len() == 1 && row_times_panels::reads_panels_of(gemm);
+    let done = if is_row { multiply_row(gemm, left, right, block, bias, epilogue) } else { 0 };
     let most = piece_of(gemm, depth);
     for first_k in (0..depth).step_by(most.max(1)) {
-        let piece = most.min(depth - first_k);
-        let epilogue = epilogue.filter(|_| first_k + piece == depth);
+        let piece = Piece { first_k, depth: most.min(depth - first_k), left, right };
+        let epilogue = epilogue.filter(|_| first_k + piece.depth == depth);
         for (number, first_column) in columns.clone().step_by(gemm.columns).enumerate().skip(done) {
             let place = first_column..columns.end.min(first_column + gemm.columns);
-            // Of the last panel often only the first half exists.
-            let width = if 2 * place.len() <= gemm.columns { gemm.columns / 2 } else { gemm.columns };
-            let b = &right.panels[(number * depth + first_k) * gemm.columns..][..piece * gemm.columns];
-            // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
-            // piece, and in the end what lies behind: that of the next block, or often of the next product.
-            let next = if first_column + gemm.columns < columns.end {
-                (number + 1) * depth + first_k
-            } else if first_k + piece < depth {
-                first_k + piece
-            } else {
-                (number + 1) * depth
+            let next = piece.next(gemm, number, block);
+            let of_panel = Task {
+                rows: gemm.rows,
+                // Of the last panel often only the first half exists.
+                columns: if 2 * place.len() <= gemm.columns { gemm.columns / 2 } else { gemm.columns },
+                depth: piece.depth,
+                left: LeftRows { elements: &[], row: 0, step: 1 },
+                panel: &right.panels[(number * depth + first_k) * gemm.columns..][..piece.depth * gemm.columns],
+                output: std::ptr::null_mut(),
+                stride: block.stride(),
+                plus: added_to(bias, first_k, &place),
+                ahead: next.first,
             };
-            let ahead = gemm.columns.div_ceil(rows.len().div_ceil(gemm.rows));
-            let next_panel = right.panels.as_ptr().wrapping_add(next * gemm.columns);
-            // The first one of many panels brings the left operand closer: another core may have written it just now.
-            let brings_left = number == 0 && piece == depth && columns.len() >= MANY * gemm.columns;
-            let (next, next_step, next_tile) = match left.address(rows.start + gemm.rows).filter(|_| brings_left) {
-                Some(next_rows) => (next_rows, gemm.rows, gemm.rows * depth),
-                None => (next_panel, ahead, ahead * piece),
-            };
-            let plus = added_to(bias, first_k, &place);
+            let is_whole = place.len() == of_panel.columns;
             let mut at_once = 0;
-            if epilogue.is_none() && place.len() == width && rows.len() >= gemm.rows && left.is_there(rows.end) {
+            if epilogue.is_none() && is_whole && rows.len() >= gemm.rows && left.is_there(rows.end) {
                 at_once = rows.len() / gemm.rows;
                 let tiles = rows.start..rows.start + at_once * gemm.rows;
-                let a = left.tiles(tiles.clone(), gemm.rows, first_k);
-                let c = block.tile(tiles.start, tiles.len(), place.clone());
-                let next = (next, next_step, next_tile);
+                let (left, left_next) = left.tiles(tiles.clone(), gemm.rows, first_k);
+                let output = block.tile(tiles.start, tiles.len(), place.clone());
+                let below = Below { count: at_once, left: left_next, ahead: next.of_tile };
                 // SAFETY: the tiles lie in the block (asserted in `Block::tile`), and the block is ours.
-                unsafe { gemm.tiles_below(at_once, width, piece, a, b, c, block.stride(), plus, next) };
+                unsafe { gemm.tiles_below(Task { left, output, ..of_panel }, below) };
             }
             for (tile, first_row) in rows.clone().step_by(gemm.rows).enumerate().skip(at_once) {
                 let height = gemm.rows.min(rows.end - first_row);
-                let a = left.tile(first_row, height, first_k);
-                let next = (next.wrapping_add(tile * next_tile), next_step);
+                let left = left.tile(first_row, height, first_k);
+                let ahead = Ahead { start: next.first.start.wrapping_add(tile * next.of_tile), ..next.first };
+                let task = Task { rows: height, left, ahead, ..of_panel };
                 if let Some(epilogue) = epilogue {
                     epilogue.prefetch(first_row..first_row + height, place.clone());
                 }
-                if place.len() == width {
-                    let c = block.tile(first_row, height, place.clone());
+                if is_whole {
+                    let output = block.tile(first_row, height, place.clone());
                     // SAFETY: the tile lies in the block (asserted in `Block::tile`), and the block is ours.
-                    unsafe { gemm.tile([height, width], piece, a, b, c, block.stride(), plus, next) };
+                    unsafe { gemm.tile(Task { output, ..task }) };
                 } else {
-                    narrow(gemm, [height, width], piece, a, b, block, first_row, place.clone(), plus, next);
+                    narrow(gemm, task, block, first_row, place.clone());
                 }
                 if let Some(epilogue) = epilogue {
                     epilogue.apply(block, first_row..first_row + height, place.clone());
                 }
+            }
+        }
+    }
+}
+
+/// A piece of the depth of a product.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    first_k: usize,
+    depth: usize,
+    left: Left<'a>,
+    right: RightView<'a>,
+}
+
+/// What tiles bring closer: the first of a panel, and how far behind the next one begins.
+#[derive(Clone, Copy)]
+struct Next {
+    first: Ahead,
+    of_tile: usize,
+}
+
+impl Piece<'_> {
+    /// What the tiles of a panel of a block bring closer.
+    #[inline(always)]
+    fn next(&self, gemm: &Microkernels, panel: usize, block: &Block<'_>) -> Next {
+        let (depth, rows, columns) = (self.left.depth, &block.rows, &block.columns);
+        let is_last_piece = self.first_k + self.depth == depth;
+        // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
+        // piece, and in the end what lies behind: that of the next block, or often of the next product.
+        let next = if columns.start + (panel + 1) * gemm.columns < columns.end {
+            (panel + 1) * depth + self.first_k
+        } else if !is_last_piece {
+            self.first_k + self.depth
+        } else {
+            (panel + 1) * depth
+        };
+        // The first one of many panels brings the left operand closer: another core may have written it just now.
+        let brings_left = panel == 0 && self.depth == depth && columns.len() >= MANY * gemm.columns;
+        match self.left.address(rows.start + gemm.rows).filter(|_| brings_left) {
+            Some(start) => Next { first: Ahead { start, step: gemm.rows }, of_tile: gemm.rows * depth },
+            None => {
+                let start = self.right.panels.as_ptr().wrapping_add(next * gemm.columns);
+                let step = gemm.columns.div_ceil(rows.len().div_ceil(gemm.rows));
+                Next { first: Ahead { start, step }, of_tile: step * self.depth }
             }
         }
     }
@@ -392,7 +430,7 @@ fn multiply_row(
     if groups == 0 {
         return 0;
     }
-    let (a, _) = left.tile(row, 1, 0);
+    let a = left.tile(row, 1, 0).elements;
     let most = piece_of(gemm, depth);
     for group in 0..groups {
         let first = block.columns.start + group * width;
@@ -417,49 +455,33 @@ fn multiply_row(
     groups * MOST_PANELS
 }
 
-/// Computes a tile of which only the first columns exist.
+/// Computes a tile of which only the first columns exist in the block, from that row on.
 #[inline(never)]
-fn narrow(
-    gemm: &Microkernels,
-    [height, width]: [usize; 2],
-    depth: usize,
-    a: (&[f32], [usize; 2]),
-    b: &[f32],
-    block: &mut Block<'_>,
-    first_row: usize,
-    columns: Range<usize>,
-    plus: Plus<'_>,
-    next: (*const f32, usize),
-) {
-    if gemm.matrices {
-        return with_scratch(height * width, |whole| {
-            narrow_into(whole, gemm, [height, width], depth, a, b, block, first_row, columns, plus, next)
-        });
+fn narrow(gemm: &Microkernels, task: Task<'_>, block: &mut Block<'_>, first_row: usize, columns: Range<usize>) {
+    let length = task.rows * task.columns;
+    if length <= MOST_NUMBERS {
+        return narrow_into(&mut [0f32; MOST_NUMBERS][..length], gemm, task, block, first_row, columns);
     }
-    narrow_into(&mut [0f32; MOST_NUMBERS], gemm, [height, width], depth, a, b, block, first_row, columns, plus, next);
+    with_scratch(length, |whole| narrow_into(whole, gemm, task, block, first_row, columns));
 }
 
 /// The same, with room for the tile.
 fn narrow_into(
     whole: &mut [f32],
     gemm: &Microkernels,
-    [height, width]: [usize; 2],
-    depth: usize,
-    a: (&[f32], [usize; 2]),
-    b: &[f32],
+    task: Task<'_>,
     block: &mut Block<'_>,
     first_row: usize,
     columns: Range<usize>,
-    plus: Plus<'_>,
-    next: (*const f32, usize),
 ) {
-    assert!(whole.len() >= height * width);
-    // SAFETY: there is room for the tile.
-    unsafe { gemm.tile([height, width], depth, a, b, whole.as_mut_ptr(), width, Plus::Nothing, next) };
-    for (r, sums) in whole.chunks_exact(width).enumerate().take(height) {
+    assert!(whole.len() >= task.rows * task.columns);
+    let of_tile = Task { output: whole.as_mut_ptr(), stride: task.columns, plus: Plus::Nothing, ..task };
+    // SAFETY: there is room for the tile, and the registers are configured (`multiply`).
+    unsafe { gemm.tile(of_tile) };
+    for (r, sums) in whole.chunks_exact(task.columns).enumerate().take(task.rows) {
         let c = block.row(first_row + r, columns.clone());
         let sums = &sums[..columns.len()];
-        match plus {
+        match task.plus {
             Plus::Nothing => c.copy_from_slice(sums),
             Plus::Itself => c.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum),
             Plus::Row(row) => c.iter_mut().zip(row).zip(sums).for_each(|((c, plus), sum)| *c = plus + sum),

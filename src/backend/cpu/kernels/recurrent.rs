@@ -18,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use std::cell::LazyCell;
 use std::ops::Range;
 use webnn_kernels::bf16::rounding::RoundRows;
-use webnn_kernels::gemm::microkernels::{MOST_NUMBERS, Microkernels, Plus};
+use webnn_kernels::gemm::microkernels::{Ahead, LeftRows, MOST_NUMBERS, Microkernels, Plus, Task};
 use webnn_kernels::gemm::row_times_panels::{self, Source};
 use webnn_kernels::output::Output;
 use webnn_kernels::rnn::cells::{Activation, Gates, Unit, Units};
@@ -367,19 +367,19 @@ impl Recurrent {
                     let panel = panels(block, gate).expect("every block has its panels");
                     let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
                     let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
-                    // SAFETY: the array has room for the largest tile.
-                    unsafe {
-                        gemm.tile(
-                            [height, lanes],
-                            length,
-                            (left, [distance, 1]),
-                            panel,
-                            products.as_mut_ptr(),
-                            lanes,
-                            Plus::Nothing,
-                            next,
-                        )
+                    let task = Task {
+                        rows: height,
+                        columns: lanes,
+                        depth: length,
+                        left: LeftRows { elements: left, row: distance, step: 1 },
+                        panel,
+                        output: products.as_mut_ptr(),
+                        stride: lanes,
+                        plus: Plus::Nothing,
+                        ahead: Ahead { start: next.0, step: next.1 },
                     };
+                    // SAFETY: the array has room for the largest tile.
+                    unsafe { gemm.tile(task) };
                 }
             });
             for r in 0..height {

@@ -34,7 +34,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use webnn_kernels::conv::microkernels::{Task, Tiles};
+use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::output::StoredOutput;
 use webnn_kernels::winograd::blocks::{BlockGrid, Order};
@@ -184,8 +184,9 @@ impl<T: Compiled> Winograd<T> {
                 for panel in panels.parts(some) {
                     assert!(panel.first + panel.width <= padded);
                     let products = products.from(to + panel.first, to + blocks * padded);
-                    let task = panel.task([1, channels], &[], (products, padded));
-                    let task = Task { ahead: next.as_ptr(), ahead_step, output_is_far: true, ..task };
+                    let mut task = panel.task([1, channels], &[], (products, padded));
+                    (task.ahead.start, task.ahead.step) = (next.as_ptr(), ahead_step);
+                    task.output.is_far = true;
                     let tiles = (&heights, 0..heights.tiles);
                     // SAFETY: there are `channels` numbers for each block, which nobody writes any more, and rows of whole vectors
                     // of products (asserted), which are this part's; the weights' number was asserted.

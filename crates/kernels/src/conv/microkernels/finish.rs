@@ -13,14 +13,14 @@ use crate::simd::vector_bundle::VectorBundle;
 #[inline(always)]
 pub unsafe fn finish<S: VectorBundle, const ROWS: usize>(sums: [S; ROWS], task: &Task, column: usize) {
     let task = reloaded(task);
-    if const { S::OF_PAIRS } && (task.output_is_bits || task.added_is_bits) {
+    if const { S::OF_PAIRS } && (task.output.is_bits || task.added.is_bits) {
         // SAFETY: the caller's promise.
         return unsafe {
-            finish_bits(sums, task, task.output_behind(task.output, column), task.added_behind(task.added, column))
+            finish_bits(sums, task, task.output.behind(task.output.start, column), task.added.behind(task.added.start, column))
         };
     }
-    let (output, added) = (task.output.wrapping_add(column), task.added.wrapping_add(column));
-    if task.columns >= S::LANES {
+    let (output, added) = (task.output.start.wrapping_add(column), task.added.start.wrapping_add(column));
+    if task.weights.columns >= S::LANES {
         // SAFETY: the caller's promise.
         return unsafe { finish_whole(sums, task, output, added) };
     }
@@ -29,11 +29,11 @@ pub unsafe fn finish<S: VectorBundle, const ROWS: usize>(sums: [S; ROWS], task: 
     for (r, &sum) in copied.iter().enumerate() {
         // SAFETY: the output, and what is added, have `columns` numbers for each row.
         unsafe {
-            let added = match task.added.is_null() {
+            let added = match task.added.start.is_null() {
                 true => None,
-                false => Some(S::load_first(added.add(r * task.stride), task.columns)),
+                false => Some(S::load_first(added.add(r * task.output.stride), task.weights.columns)),
             };
-            task.clamps.finish(sum, added).store_first(output.add(r * task.stride), task.columns);
+            task.clamps.finish(sum, added).store_first(output.add(r * task.output.stride), task.weights.columns);
         }
     }
 }
@@ -51,14 +51,14 @@ pub unsafe fn finish_bits<S: VectorBundle, const ROWS: usize>(
     added: *const f32,
 ) {
     let Clamps { before, after } = task.clamps;
-    let count = task.columns.min(S::LANES);
+    let count = task.weights.columns.min(S::LANES);
     sums = before.bound_all(sums);
-    if !task.added.is_null() {
+    if !task.added.start.is_null() {
         for r in 0..ROWS {
-            let from = task.added_behind(added, r * task.stride);
+            let from = task.added.behind(added, r * task.output.stride);
             // SAFETY: what is added has `columns` numbers for each row.
             let added = unsafe {
-                match task.added_is_bits {
+                match task.added.is_bits {
                     true if count == S::LANES => S::load_bits(from.cast(), S::LANES),
                     true => S::load_bits(from.cast(), count),
                     false => S::load_first(from, count),
@@ -69,10 +69,10 @@ pub unsafe fn finish_bits<S: VectorBundle, const ROWS: usize>(
         sums = after.bound_all(sums);
     }
     for r in 0..ROWS {
-        let to = task.output_behind(output, r * task.stride);
+        let to = task.output.behind(output, r * task.output.stride);
         // SAFETY: the output has `columns` numbers for each row.
         unsafe {
-            match task.output_is_bits {
+            match task.output.is_bits {
                 true if count == S::LANES => sums[r].store_bits(to.cast(), S::LANES),
                 true => sums[r].store_bits(to.cast(), count),
                 false => sums[r].store_first(to, count),
@@ -96,15 +96,15 @@ pub unsafe fn finish_whole<S: VectorBundle, const ROWS: usize>(
     let Clamps { before, after } = task.clamps;
     // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
     sums = before.bound_all(sums);
-    if !task.added.is_null() {
-        let stride = opaque(task.stride);
+    if !task.added.start.is_null() {
+        let stride = opaque(task.output.stride);
         for r in 0..ROWS {
             // SAFETY: what is added has `columns` numbers for each row.
             sums[r] = sums[r].add(unsafe { S::load(added.add(r * stride)) });
         }
         sums = after.bound_all(sums);
     }
-    let stride = opaque(task.stride);
+    let stride = opaque(task.output.stride);
     for r in 0..ROWS {
         // SAFETY: the output has `columns` numbers for each row.
         unsafe { sums[r].store(output.add(r * stride)) }

@@ -1,17 +1,21 @@
-//! The sets of microkernels for pairs of bfloat16 (see [`crate::bf16`]): tiles of the same sizes as those of float32.
+//! The sets of microkernels for pairs of bfloat16 (see [`crate::bf16`]): in vector registers tiles of the sizes of those of float32 (with
+//! BFMMLA in squares of sums), in matrix registers larger ones.
 
 use super::*;
 use crate::bf16::pairs::Emulated;
 use crate::isa::Level;
 
+/// Without instructions for pairs.
+const EMULATED: Operands = Operands::Bf16 { gain: 1 };
+
 microkernels! {
-    PORTABLE, OfPortable: "portable, bf16 emulated", isa::PORTABLE, 4 x 8, Both<Emulated<Array>, Emulated<Array>>, Emulated<Array>,
-    baseline, baseline_below, large_l2: false, wide: None, operands: Operands::Bf16 { native: false }
+    PORTABLE = isa::PORTABLE, vectors of Emulated<Array>, EMULATED, compiled by baseline:
+    "portable, bf16 emulated" 4 x 2 for Usual
 }
 microkernels! {
     #[cfg(target_arch = "aarch64")]
-    NEON, OfNeon: "neon, bf16 emulated", isa::NEON, 8 x 8, Both<Emulated<Neon>, Emulated<Neon>>, Emulated<Neon>, baseline, baseline_below,
-    large_l2: false, wide: None, operands: Operands::Bf16 { native: false }
+    NEON = isa::NEON, vectors of Emulated<Neon>, EMULATED, compiled by baseline:
+    "neon, bf16 emulated" 8 x 2 for Usual
 }
 
 /// Those that need no instructions for bfloat16.
@@ -36,38 +40,25 @@ pub(crate) mod arm {
     const SIDE: usize = 8;
 
     microkernels! {
-        NEON_BFDOT, OfNeonBfdot: "neon, bfdot", isa::NEON, 8 x 8, Both<NeonBf16, NeonBf16>, NeonBf16, baseline, baseline_below,
-        large_l2: false, wide: None, operands: Operands::Bf16 { native: true }
-    }
-    macro_rules! of_vectors {
-        ($vectors:literal) => {
-            filled_up([
-                squares::<0, $vectors>,
-                squares::<1, $vectors>,
-                squares::<2, $vectors>,
-                squares::<3, $vectors>,
-                squares::<4, $vectors>,
-                squares::<5, $vectors>,
-                squares::<6, $vectors>,
-                squares::<7, $vectors>,
-                squares::<8, $vectors>,
-            ])
-        };
+        NEON_BFDOT = isa::NEON, vectors of NeonBf16, Operands::Bf16 { gain: 2 }, compiled by baseline:
+        "neon, bfdot" 8 x 2 for Usual
     }
 
     /// Tiles of 8 x 8, whose sums lie in registers by squares of 2 x 2.
     pub(crate) static NEON_BFMMLA: Microkernels = Microkernels {
-        name: "neon, bfmmla",
-        isa: &isa::NEON,
-        rows: SIDE,
-        columns: SIDE,
-        for_large_l2: false,
-        operands: Operands::Bf16 { native: true },
-        matrices: false,
-        tiles: of_vectors!(2),
-        halves: of_vectors!(1),
-        below: [squares_below::<2>, squares_below::<1>],
-        wide: None,
+        set: fitting(TileSet::in_vectors(
+            "neon, bfmmla",
+            &isa::NEON,
+            [SIDE, 2, NeonBf16::LANES],
+            CacheClass::Usual,
+            Operands::Bf16 { gain: 4 },
+        )),
+        kernels: Kernels::Vectors {
+            tiles: by_rows!(ROWS up to SIDE => squares::<ROWS, 2>, else too_high),
+            halves: by_rows!(ROWS up to SIDE => squares::<ROWS, 1>, else too_high),
+            below: [squares_below::<2>, squares_below::<1>],
+        },
+        others: &[],
     };
 
     /// A tile of ROWS rows and so many vectors of columns: for each four numbers of depth, two rows of these times two columns of them.
@@ -77,17 +68,13 @@ pub(crate) mod arm {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     unsafe fn squares<const ROWS: usize, const VECTORS: usize>(
-        a: *const f32,
-        row: usize,
+        Strided { start: a, stride: row }: Strided<*const f32>,
         step: usize,
         b: *const f32,
         depth: usize,
-        c: *mut f32,
-        stride: usize,
-        ahead: *const f32,
-        ahead_step: usize,
-        plus: *const f32,
-        plus_stride: usize,
+        c: Strided<*mut f32>,
+        ahead: Strided<*const f32>,
+        plus: Strided<*const f32>,
     ) {
         let (twos, squares) = (ROWS.div_ceil(2), 2 * VECTORS);
         // A row that is not there is the one before it, and is not stored.
@@ -96,7 +83,7 @@ pub(crate) mod arm {
         let mut sums = unsafe { [[vdupq_n_f32(0.0); 4]; 4] };
         for k in (0..depth).step_by(2) {
             let is_whole = k + 1 < depth;
-            fetch::<1>(ahead.wrapping_add(k * ahead_step));
+            fetch::<1>(ahead.start.wrapping_add(k * ahead.stride));
             // SAFETY: `a` has ROWS pairs for each of `depth` steps, and `b` a row of columns, by the caller's promise. The second step,
             // if it is not there, is one of zeros.
             unsafe {
@@ -130,10 +117,10 @@ pub(crate) mod arm {
                     let [left, right] = [2 * v, 2 * v + 1].map(|square| vreinterpretq_u64_f32(sums[r / 2][square]));
                     let both = if r % 2 == 0 { vzip1q_u64(left, right) } else { vzip2q_u64(left, right) };
                     let mut sums = vreinterpretq_f32_u64(both);
-                    if !plus.is_null() {
-                        sums = vaddq_f32(vld1q_f32(plus.add(r * plus_stride + 4 * v)), sums);
+                    if !plus.start.is_null() {
+                        sums = vaddq_f32(vld1q_f32(plus.start.add(r * plus.stride + 4 * v)), sums);
                     }
-                    vst1q_f32(c.add(r * stride + 4 * v), sums);
+                    vst1q_f32(c.start.add(r * c.stride + 4 * v), sums);
                 }
             }
         }
@@ -144,63 +131,57 @@ pub(crate) mod arm {
     /// # Safety
     /// See [`Tile`], for all of them; the CPU must have BFMMLA.
     unsafe fn squares_below<const VECTORS: usize>(column: &Column) {
-        let Column { count, a, a_next, row, step, b, depth, c, stride, ahead, ahead_next, ahead_step, plus, plus_stride } =
-            *column;
-        for i in 0..count {
-            let (a, ahead) = (a.wrapping_add(i * a_next), ahead.wrapping_add(i * ahead_next));
-            let c = c.wrapping_add(i * SIDE * stride);
-            let plus = if plus.is_null() { plus } else { plus.wrapping_add(i * SIDE * plus_stride) };
+        let Column { next, mut a, step, b, depth, mut c, mut ahead, mut plus } = *column;
+        for _ in 0..next.count {
             // SAFETY: the caller's promise.
-            unsafe { squares::<SIDE, VECTORS>(a, row, step, b, depth, c, stride, ahead, ahead_step, plus, plus_stride) }
+            unsafe { squares::<SIDE, VECTORS>(a, step, b, depth, c, ahead, plus) }
+            (a.start, ahead.start) = (a.start.wrapping_add(next.left), ahead.start.wrapping_add(next.ahead));
+            c.start = c.start.wrapping_add(SIDE * c.stride);
+            plus.start = plus.start.wrapping_add(SIDE * plus.stride);
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
-    use super::super::x86::{avx2, avx2_below, avx512, avx512_below};
+    use super::super::x86::{avx2, avx512};
     use super::*;
     use crate::bf16::pairs::x86::Avx512Bf16;
     use crate::simd::vector::x86::{Avx2, Avx512};
-
-    type Two = Both<Avx512Bf16, Avx512Bf16>;
-    type Four = Both<Two, Two>;
+    use crate::tiles::Kind;
 
     microkernels! {
-        AVX512_BF16, OfAvx512Bf16: "avx512_bf16", isa::AVX512, 12 x 32, Two, Avx512Bf16, avx512_bf16, avx512_bf16_below,
-        large_l2: false, wide: Some(&AVX512_BF16_WIDE), operands: Operands::Bf16 { native: true }
+        AVX512_BF16 = isa::AVX512, vectors of Avx512Bf16, Operands::Bf16 { gain: 2 }, compiled by avx512_bf16:
+        "avx512_bf16" 12 x 2 for Usual,
+        "avx512_bf16, wide" 6 x 4 for LargeSecond
     }
     microkernels! {
-        AVX512_BF16_WIDE, OfAvx512Bf16Wide: "avx512_bf16, wide", isa::AVX512, 6 x 64, Four, Two, avx512_bf16, avx512_bf16_below,
-        large_l2: true, wide: None, operands: Operands::Bf16 { native: true }
+        AVX512 = isa::AVX512, vectors of Emulated<Avx512>, EMULATED, compiled by avx512:
+        "avx512, bf16 emulated" 12 x 2 for Usual
     }
-    /// Tiles of 32 x 32 in matrix registers; those of the tables are never run.
+    microkernels! {
+        AVX2 = isa::AVX2, vectors of Emulated<Avx2>, EMULATED, compiled by avx2:
+        "avx2, bf16 emulated" 6 x 2 for Usual
+    }
+    /// Tiles of 32 x 32. Their panels are as wide as two vectors of AVX-512, so that loops beside the tiles read them, too.
     pub(crate) static AMX: Microkernels = Microkernels {
-        name: "amx_bf16",
-        isa: &isa::AVX512,
-        rows: amx::TILE,
-        columns: amx::TILE,
-        for_large_l2: false,
-        operands: Operands::Bf16 { native: true },
-        matrices: true,
-        tiles: [too_high as Tile; MOST_ROWS + 1],
-        halves: [too_high as Tile; MOST_ROWS + 1],
-        below: [avx512_bf16_below::<OfAvx512Bf16, Two, 12>, avx512_bf16_below::<OfAvx512Bf16, Two, 12>],
-        wide: None,
+        set: TileSet {
+            name: "amx_bf16",
+            isa: &isa::AVX512,
+            rows: amx::TILE,
+            vectors: row_times_panels::VECTORS,
+            lanes: Avx512Bf16::LANES,
+            columns: amx::TILE,
+            caches: CacheClass::Usual,
+            operands: Operands::Bf16 { gain: 16 },
+            kind: Kind::Matrices { rows: amx::SIDE, depth: amx::SIDE },
+        },
+        kernels: Kernels::Matrices,
+        others: &[],
     };
-    microkernels! {
-        AVX512, OfAvx512: "avx512, bf16 emulated", isa::AVX512, 12 x 32, Both<Emulated<Avx512>, Emulated<Avx512>>, Emulated<Avx512>,
-        avx512, avx512_below, large_l2: false, wide: None, operands: Operands::Bf16 { native: false }
-    }
-    microkernels! {
-        AVX2, OfAvx2: "avx2, bf16 emulated", isa::AVX2, 6 x 16, Both<Emulated<Avx2>, Emulated<Avx2>>, Emulated<Avx2>,
-        avx2, avx2_below, large_l2: false, wide: None, operands: Operands::Bf16 { native: false }
-    }
+    const _: () = assert!(amx::TILE == row_times_panels::VECTORS * Avx512Bf16::LANES);
 
-    compile_tiles!(
-        avx512_bf16, avx512_bf16_below,
-        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,avx2,fma")]
-    );
+    compile_tiles!(avx512_bf16);
 }
 
 #[cfg(test)]
@@ -219,20 +200,19 @@ mod tests {
         left.chunks_exact_mut(steps).for_each(|row| row[pairs(depth)..].fill(0.0));
         let _configured = gemm.configured();
         let mut c = vec![f32::NAN; rows * gemm.columns];
-        let next = (b.as_ptr(), 0);
-        // SAFETY: the output has all columns of each row.
-        unsafe {
-            gemm.tile(
-                [rows, gemm.columns],
-                steps,
-                (&left, [steps, 1]),
-                &right,
-                c.as_mut_ptr(),
-                gemm.columns,
-                Plus::Nothing,
-                next,
-            );
-        }
+        let task = Task {
+            rows,
+            columns: gemm.columns,
+            depth: steps,
+            left: LeftRows { elements: &left, row: steps, step: 1 },
+            panel: &right,
+            output: c.as_mut_ptr(),
+            stride: gemm.columns,
+            plus: Plus::Nothing,
+            ahead: Ahead { start: b.as_ptr(), step: 0 },
+        };
+        // SAFETY: the output has all columns of each row; the registers are configured.
+        unsafe { gemm.tile(task) };
         c.chunks_exact(gemm.columns).flat_map(|row| row[..columns].to_vec()).collect()
     }
 

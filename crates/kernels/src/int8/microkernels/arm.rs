@@ -2,7 +2,7 @@
 //! up for that.
 #![allow(unsafe_code)]
 
-use super::{GROUP, Sums, Task, Tiles, tile};
+use super::*;
 use std::arch::aarch64::*;
 use std::arch::asm;
 
@@ -92,13 +92,4 @@ impl Sums for Quads {
     }
 }
 
-/// # Safety
-/// See [`super::Tile`].
-#[target_feature(enable = "neon,dotprod")]
-unsafe fn dot<const ROWS: usize, const VECTORS: usize>(task: &Task) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<Quads, ROWS, VECTORS>(task) }
-}
-
-pub static DOT: Tiles =
-    Tiles { name: "dotprod", rows: 8, step: 1, lanes: 4, parts: 1, weight: 1, depth: GROUP, tiles: tiles!(8: dot) };
+tiles! { DOT = isa::NEON, vectors of Quads, compiled by dotprod: "dotprod" 8 x 2 }

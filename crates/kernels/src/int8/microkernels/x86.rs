@@ -1,12 +1,18 @@
 //! The tiles of the instruction sets of x86-64.
 #![allow(unsafe_code)]
 
-use super::{GROUP, Sums, Task, Tiles, tile};
+use super::*;
 use std::arch::x86_64::*;
 
+/// Vectors of sums: how many there are in one, parts of a group, bytes of a weight, the instructions for integers and for float32, and
+/// what is done with a group's bytes.
 macro_rules! sums {
-    ($name:ident, $tiles:ident, $tile:ident, $label:literal, $features:literal, $rows:tt, $register:ty, $lanes:literal, $parts:literal, $weight:literal,
-     $zero:ident, $load:ident, $add:ident, $store:ident, $sub:ident, $mul:ident, $set:ident, $float:ident, $times:ident, $loadf:ident, $storef:ident, |$from:ident| $set_group:expr, |$group:ident, $part:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr) => {
+    (
+        $name:ident of $register:ty, $lanes:literal lanes, $parts:literal parts, $weight:literal bytes a weight,
+        integers [$zero:ident, $load:ident, $store:ident, $set:ident, $add:ident, $sub:ident, $mul:ident],
+        floats [$float:ident, $times:ident, $loadf:ident, $storef:ident],
+        |$group:ident, $part:ident| $bytes:expr, |$sum:ident, $b:ident, $w:ident| $plus:expr
+    ) => {
         #[derive(Clone, Copy)]
         struct $name($register);
 
@@ -33,9 +39,9 @@ macro_rules! sums {
             }
 
             #[inline(always)]
-            unsafe fn group($from: *const u8) -> $register {
+            unsafe fn group(from: *const u8) -> $register {
                 // SAFETY: see above.
-                unsafe { $set_group }
+                unsafe { $set(from.cast::<i32>().read_unaligned()) }
             }
 
             #[inline(always)]
@@ -82,106 +88,48 @@ macro_rules! sums {
                 unsafe { $storef(to.cast(), $times($float(self.0), $loadf(factors))) }
             }
         }
-
-        /// # Safety
-        /// See [`super::Tile`].
-        #[target_feature(enable = $features)]
-        unsafe fn $tile<const ROWS: usize, const VECTORS: usize>(task: &Task) {
-            // SAFETY: the caller's promise.
-            unsafe { tile::<$name, ROWS, VECTORS>(task) }
-        }
-
-        pub static $tiles: Tiles = Tiles {
-            name: $label,
-            rows: $rows,
-            step: 1,
-            lanes: $lanes,
-            parts: $parts,
-            weight: $weight,
-            depth: GROUP,
-    tiles: tiles!($rows: $tile),
-        };
     };
 }
 
-sums!(
-    Quads,
-    VNNI,
-    vnni,
-    "vnni",
-    "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,avx2",
-    12,
-    __m512i,
-    16,
-    1,
-    1,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_add_epi32,
-    _mm512_storeu_si512,
-    _mm512_sub_epi32,
-    _mm512_mullo_epi32,
-    _mm512_set1_epi32,
-    _mm512_cvtepi32_ps,
-    _mm512_mul_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+sums! {
+    Quads of __m512i, 16 lanes, 1 parts, 1 bytes a weight,
+    integers [_mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32,
+        _mm512_add_epi32, _mm512_sub_epi32, _mm512_mullo_epi32],
+    floats [_mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_loadu_ps, _mm512_storeu_ps],
     |group, _part| group,
     |sum, bytes, weights| _mm512_dpbusd_epi32(sum, bytes, weights)
-);
-sums!(
-    Pairs16,
-    AVX512,
-    avx512,
-    "avx512",
-    "avx512f,avx512vl,avx512dq,avx512bw,avx2",
-    12,
-    __m512i,
-    16,
-    2,
-    2,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_add_epi32,
-    _mm512_storeu_si512,
-    _mm512_sub_epi32,
-    _mm512_mullo_epi32,
-    _mm512_set1_epi32,
-    _mm512_cvtepi32_ps,
-    _mm512_mul_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned()),
+}
+sums! {
+    Pairs16 of __m512i, 16 lanes, 2 parts, 2 bytes a weight,
+    integers [_mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32,
+        _mm512_add_epi32, _mm512_sub_epi32, _mm512_mullo_epi32],
+    floats [_mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_loadu_ps, _mm512_storeu_ps],
     |group, part| if part == 0 { _mm512_and_si512(group, _mm512_set1_epi16(0xff)) } else { _mm512_srli_epi16::<8>(group) },
     |sum, bytes, weights| _mm512_add_epi32(sum, _mm512_madd_epi16(bytes, weights))
-);
-sums!(
-    Pairs8,
-    AVX2,
-    avx2,
-    "avx2",
-    "avx2",
-    5,
-    __m256i,
-    8,
-    2,
-    2,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_add_epi32,
-    _mm256_storeu_si256,
-    _mm256_sub_epi32,
-    _mm256_mullo_epi32,
-    _mm256_set1_epi32,
-    _mm256_cvtepi32_ps,
-    _mm256_mul_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
-    |from| _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),
+}
+sums! {
+    Pairs8 of __m256i, 8 lanes, 2 parts, 2 bytes a weight,
+    integers [_mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32,
+        _mm256_add_epi32, _mm256_sub_epi32, _mm256_mullo_epi32],
+    floats [_mm256_cvtepi32_ps, _mm256_mul_ps, _mm256_loadu_ps, _mm256_storeu_ps],
     |group, part| if part == 0 { _mm256_and_si256(group, _mm256_set1_epi16(0xff)) } else { _mm256_srli_epi16::<8>(group) },
     |sum, bytes, weights| _mm256_add_epi32(sum, _mm256_madd_epi16(bytes, weights))
-);
+}
+sums! {
+    Pairs4 of __m128i, 4 lanes, 2 parts, 2 bytes a weight,
+    integers [_mm_setzero_si128, _mm_loadu_si128, _mm_storeu_si128, _mm_set1_epi32,
+        _mm_add_epi32, _mm_sub_epi32, multiply_low],
+    floats [_mm_cvtepi32_ps, _mm_mul_ps, _mm_loadu_ps, _mm_storeu_ps],
+    |group, part| if part == 0 { _mm_and_si128(group, _mm_set1_epi16(0xff)) } else { _mm_srli_epi16::<8>(group) },
+    |sum, bytes, weights| _mm_add_epi32(sum, _mm_madd_epi16(bytes, weights))
+}
+
+tiles! { VNNI = isa::AVX512, vectors of Quads, compiled by avx512_vnni: "vnni" 12 x 2 }
+tiles! { AVX512 = isa::AVX512, vectors of Pairs16, compiled by avx512: "avx512" 12 x 2 }
+tiles! { AVX2 = isa::AVX2, vectors of Pairs8, compiled by avx2: "avx2" 5 x 2 }
+// What every CPU of the architecture has.
+tiles! { SSE2 = isa::PORTABLE, vectors of Pairs4, compiled by baseline: "sse2" 4 x 2 }
+
 /// The low halves of products, for which SSE2 has no instruction.
 ///
 /// # Safety
@@ -195,31 +143,3 @@ unsafe fn multiply_low(a: __m128i, b: __m128i) -> __m128i {
         _mm_unpacklo_epi32(even, odd)
     }
 }
-
-// What every CPU of the architecture has.
-sums!(
-    Pairs4,
-    SSE2,
-    sse2,
-    "sse2",
-    "sse2",
-    4,
-    __m128i,
-    4,
-    2,
-    2,
-    _mm_setzero_si128,
-    _mm_loadu_si128,
-    _mm_add_epi32,
-    _mm_storeu_si128,
-    _mm_sub_epi32,
-    multiply_low,
-    _mm_set1_epi32,
-    _mm_cvtepi32_ps,
-    _mm_mul_ps,
-    _mm_loadu_ps,
-    _mm_storeu_ps,
-    |from| _mm_set1_epi32(from.cast::<i32>().read_unaligned()),
-    |group, part| if part == 0 { _mm_and_si128(group, _mm_set1_epi16(0xff)) } else { _mm_srli_epi16::<8>(group) },
-    |sum, bytes, weights| _mm_add_epi32(sum, _mm_madd_epi16(bytes, weights))
-);

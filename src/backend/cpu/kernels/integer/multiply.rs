@@ -109,7 +109,7 @@ impl Multiplication<'_> {
         with_scratch(if self.zeros.is_empty() { 0 } else { tiles.len() * most }, |row_sums| {
             let row_sums: &mut [i32] = bytemuck::cast_slice_mut(row_sums);
             let gathered = self.tiles.gathered(runs * self.rows.padded_length());
-            let _ready = self.tiles.ready();
+            let _configured = self.tiles.configured();
             with_gathered_starts(tiles.len(), of_tile, gathered, |starts, room| {
                 for (number, starts) in starts.chunks_exact_mut(of_tile).enumerate() {
                     let rows = self.division.tile(tiles.start + number);
@@ -168,14 +168,14 @@ impl Multiplication<'_> {
             },
         };
         assert_eq!(starts.len(), runs * height);
-        assert_eq!(panel.weights.len(), (runs * length).next_multiple_of(self.tiles.depth) * width * self.tiles.weight);
+        assert_eq!(panel.weights.len(), (runs * length).next_multiple_of(self.tiles.depth()) * width * self.tiles.weight);
         assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
         assert!(self.zeros.is_empty() || row_sums.len() == height);
         let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
         let task = Task { runs, length, rows: height, starts, weights, epilogue, output, stride: stride_of_tile };
-        // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); this thread is ready
-        // (`block`); the numbers of weights, of what finishes the columns and
-        // rows, and the room were asserted; products and jobs have different rows or columns of the output.
+        // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); the registers are
+        // configured (`block`); the numbers of weights, of what finishes the columns and rows, and the room were asserted; products and
+        // jobs have different rows or columns of the output.
         unsafe { self.tiles.run(panel.vectors, &task) };
         if is_direct {
             return;

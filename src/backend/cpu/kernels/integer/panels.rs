@@ -30,7 +30,7 @@ impl Panels {
     ) -> Panels {
         let columns = sums.len();
         let weights = bytes(tiles, places.len() / length, length, columns);
-        let mut layout = vec![tiles.lanes, tiles.depth, tiles.weight, tiles.parts, length, columns];
+        let mut layout = vec![tiles.lanes, tiles.depth(), tiles.weight, tiles.parts, length, columns];
         layout.extend(places);
         let packed = packed(&layout, weights + size_of_val(sums), |packed| {
             let (panels, packed_sums) = packed.split_at_mut(weights);
@@ -64,7 +64,7 @@ fn fill(
 ) {
     let (lanes, padded, columns) = (tiles.lanes, length.next_multiple_of(GROUP), sums.len());
     let runs = places.len() / length;
-    let height = (runs * padded).next_multiple_of(tiles.depth) * tiles.weight;
+    let height = (runs * padded).next_multiple_of(tiles.depth()) * tiles.weight;
     for number in 0..count(tiles, columns) {
         let (first, count, vectors) = place(columns, lanes, number);
         let width = vectors * lanes;

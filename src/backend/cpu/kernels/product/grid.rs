@@ -2,6 +2,7 @@
 
 use super::piece_of;
 use std::ops::Range;
+use webnn_kernels::caches::CacheClass;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::gemm::row_times_panels::MOST_PANELS;
 
@@ -10,7 +11,7 @@ use webnn_kernels::gemm::row_times_panels::MOST_PANELS;
 /// reads no more than its part of the right operand.
 const KEPT: usize = 512 << 10;
 
-/// A core with [wide](Microkernels::for_product) tiles reads slowly what another one has written. With so many rows for each thread each
+/// A core with a [large](CacheClass::LargeSecond) second-level cache reads slowly what another one has written. With so many rows for each thread each
 /// has its own of a larger right operand too, from one product to the next: to multiply them with a panel takes as long as the
 /// next panel takes from memory.
 const MANY_ROWS: usize = 48;
@@ -34,7 +35,7 @@ impl Grid {
     /// depth is divided: then the pieces of the left operand come from farther away for each block.
     pub fn new(gemm: &Microkernels, rows: usize, depth: usize, columns: usize, threads: usize) -> Grid {
         let is_kept = depth * columns * size_of::<f32>() <= KEPT;
-        let has_own_rows = !is_kept && gemm.for_large_l2 && rows >= threads * MANY_ROWS;
+        let has_own_rows = !is_kept && gemm.caches == CacheClass::LargeSecond && rows >= threads * MANY_ROWS;
         let by_rows = is_kept || has_own_rows;
         // Each thread has a part: a row that another one has read too takes long to write the next time.
         let part_rows = rows.div_ceil(if by_rows { threads } else { 1 }).next_multiple_of(gemm.rows).max(gemm.rows);
@@ -91,12 +92,12 @@ mod tests {
     #[test]
     fn a_thread_has_its_rows_of_a_small_product_and_its_columns_of_a_large_one() {
         for gemm in available() {
-            let is_wide = gemm.for_large_l2;
+            let is_large = gemm.caches == CacheClass::LargeSecond;
             for (rows, depth, columns, by_rows) in [
                 (256, 256, 256, true),
                 (1000, 100, 130, true),
-                (1024, 1024, 1024, is_wide),
-                (128, 100, 4096, is_wide),
+                (1024, 1024, 1024, is_large),
+                (128, 100, 4096, is_large),
                 (90, 100, 4096, false),
             ] {
                 let grid = Grid::new(gemm, rows, depth, columns, 2);
