@@ -1,8 +1,12 @@
 //! The gates of recurrent units, for a block of them: what is done with the products of a step.
 #![allow(unsafe_code)]
 
-use crate::functions::formulas::{sigmoid, tanh};
+#[cfg(test)]
+mod tests;
+
+use crate::functions::formulas::{exp_of_near, sum};
 use crate::isa::Isa;
+use crate::output::Block;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// A function of a gate or a state.
@@ -97,24 +101,43 @@ impl Gates {
     }
 }
 
-/// Consecutive blocks of units in a phase of a step.
+/// Numbers of units: where those of a row, of a block and of a gate begin, one behind the other so far apart.
+#[derive(Clone, Copy)]
+pub struct Strided<'a> {
+    pub numbers: &'a [f32],
+    pub rows: usize,
+    pub blocks: usize,
+    pub gates: usize,
+}
+
+impl<'a> Strided<'a> {
+    /// The gates of a block.
+    #[inline(always)]
+    fn of(&self, row: usize, block: usize) -> &'a [f32] {
+        &self.numbers[row * self.rows + block * self.blocks..]
+    }
+}
+
+/// Consecutive blocks of units, in some rows of the batch, in a phase of a step. All rows are computed by one call, so that the units of one
+/// do not wait for those before.
 pub struct Units<'a> {
     pub unit: &'a Unit,
     pub phase: usize,
     pub gates: &'a Gates,
-    /// The first unit of all, and how many a block has.
-    pub first: usize,
+    /// How many units a block has.
     pub lanes: usize,
-    /// The products of the inputs, by block, gate and unit, with all biases that may be added there.
-    pub input: &'a [f32],
-    /// The products of the hidden state, from the first gate of the phase on; from a block to the next, and from a gate.
-    pub products: &'a [f32],
-    pub distances: [usize; 2],
-    pub hidden: &'a mut [f32],
+    /// The products of the inputs, with all biases that may be added there.
+    pub input: Strided<'a>,
+    /// The products of the hidden state, from the first gate of the phase on.
+    pub products: Strided<'a>,
+    /// Columns are units, from the first of a block to the last of another. The rows may have other numbers in each of these matrices.
+    pub hidden: Block<'a>,
     /// Cell state, or update gate.
-    pub other: &'a mut [f32],
+    pub other: Block<'a>,
     /// What the next product multiplies.
-    pub next: &'a mut [f32],
+    pub next: Block<'a>,
+    /// What the caller gets of `next`: without the units that fill up the last block.
+    pub sequence: Option<Block<'a>>,
 }
 
 impl Units<'_> {
@@ -127,67 +150,96 @@ impl Units<'_> {
 impl OnVectors for Units<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
-    fn run<V: Vector>(self) {
-        let Units { unit, phase, gates, first, lanes, input, products, distances, hidden, other, next } = self;
+    fn run<V: Vector>(mut self) {
+        let Units { unit, phase, gates, lanes, input, products, .. } = self;
         assert!(lanes.is_multiple_of(V::LANES), "a block is as wide as a tile");
-        for (block, start) in (0..hidden.len()).step_by(lanes).enumerate() {
-            let input = &input[block * unit.gates() * lanes..][..unit.gates() * lanes];
-            let products = &products[block * distances[0]..];
-            for unit_of_block in (0..lanes).step_by(V::LANES) {
-                let j = start + unit_of_block;
-                // No closures: they may be left out of line, and are then compiled without the instruction set.
-                let mut sums = [V::splat(0.0); 4];
-                let mut made = [V::splat(0.0); 4];
-                for gate in 0..unit.gates() {
-                    sums[gate] = load(input, gate * lanes + unit_of_block);
-                }
-                for gate in 0..unit.gates_of(phase).len() {
-                    made[gate] = load(products, gate * distances[1] + unit_of_block);
-                }
-                match unit {
-                    Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
-                        let cell = load::<V>(other, j);
-                        for gate in 0..4 {
-                            sums[gate] = sums[gate].add(made[gate]);
-                        }
-                        if let Some(peephole) = &gates.peephole {
-                            for gate in 0..CELL {
-                                let weight = load::<V>(peephole, gate * gates.inside.len() + first + j);
-                                sums[gate] = weight.mul_add(cell, sums[gate]);
+        let columns = self.hidden.columns.clone();
+        let count = self.hidden.rows.len();
+        assert!([&self.other, &self.next].iter().all(|block| block.rows.len() == count && block.columns == columns));
+        for row in 0..count {
+            let hidden = self.hidden.row(self.hidden.rows.start + row, columns.clone());
+            let other = self.other.row(self.other.rows.start + row, columns.clone());
+            let next = self.next.row(self.next.rows.start + row, columns.clone());
+            for (block, start) in (0..hidden.len()).step_by(lanes).enumerate() {
+                let input = input.of(row, block);
+                let products = products.of(row, block);
+                for unit_of_block in (0..lanes).step_by(V::LANES) {
+                    let j = start + unit_of_block;
+                    let one = columns.start + j;
+                    // No closures: they may be left out of line, and are then compiled without the instruction set.
+                    let mut sums = [V::splat(0.0); 4];
+                    let mut made = [V::splat(0.0); 4];
+                    for gate in 0..unit.gates() {
+                        sums[gate] = load(input, gate * self.input.gates + unit_of_block);
+                    }
+                    for gate in 0..unit.gates_of(phase).len() {
+                        made[gate] = load(products, gate * self.products.gates + unit_of_block);
+                    }
+                    match unit {
+                        Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
+                            let cell = load::<V>(other, j);
+                            for gate in 0..4 {
+                                sums[gate] = sums[gate].add(made[gate]);
                             }
+                            if let Some(peephole) = &gates.peephole {
+                                for gate in 0..CELL {
+                                    let weight = load::<V>(peephole, gate * gates.inside.len() + one);
+                                    sums[gate] = weight.mul_add(cell, sums[gate]);
+                                }
+                            }
+                            let [i, o, f, g] = sums;
+                            let added = gated(*of_gate, i, *of_cell, g);
+                            let cell = activate(*of_gate, f).mul_add(cell, added);
+                            store(other, j, cell);
+                            let state = gated(*of_gate, o, *of_state, cell);
+                            store(hidden, j, state);
+                            store(next, j, state);
                         }
-                        let [i, o, f, g] = sums;
-                        let kept = activate(*of_gate, f).mul(cell);
-                        let cell = activate(*of_gate, i).mul_add(activate(*of_cell, g), kept);
-                        store(other, j, cell);
-                        let state = activate(*of_state, cell).mul(activate(*of_gate, o));
-                        store(hidden, j, state);
-                        store(next, j, state);
-                    }
-                    Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
-                        let z = activate(*of_gate, sums[0].add(made[0]));
-                        let r = activate(*of_gate, sums[1].add(made[1]));
-                        let inside = made[NEW].add(load(&gates.inside, first + j));
-                        let n = activate(*of_new, r.mul_add(inside, sums[NEW]));
-                        let state = mix(z, n, load(hidden, j));
-                        store(hidden, j, state);
-                        store(next, j, state);
-                    }
-                    Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
-                        let z = activate(*of_gate, sums[0].add(made[0]));
-                        let r = activate(*of_gate, sums[1].add(made[1]));
-                        store(other, j, z);
-                        store(next, j, r.mul(load(hidden, j)));
-                    }
-                    Unit::Gru { activations: [_, of_new], .. } => {
-                        let n = activate(*of_new, sums[NEW].add(made[0]));
-                        let state = mix(load(other, j), n, load(hidden, j));
-                        store(hidden, j, state);
-                        store(next, j, state);
+                        Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
+                            let z = activate(*of_gate, sums[0].add(made[0]));
+                            let r = activate(*of_gate, sums[1].add(made[1]));
+                            let inside = made[NEW].add(load(&gates.inside, one));
+                            let n = activate(*of_new, r.mul_add(inside, sums[NEW]));
+                            let state = mix(z, n, load(hidden, j));
+                            store(hidden, j, state);
+                            store(next, j, state);
+                        }
+                        Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
+                            let z = activate(*of_gate, sums[0].add(made[0]));
+                            let r = activate(*of_gate, sums[1].add(made[1]));
+                            store(other, j, z);
+                            store(next, j, r.mul(load(hidden, j)));
+                        }
+                        Unit::Gru { activations: [_, of_new], .. } => {
+                            let n = activate(*of_new, sums[NEW].add(made[0]));
+                            let state = mix(load(other, j), n, load(hidden, j));
+                            store(hidden, j, state);
+                            store(next, j, state);
+                        }
                     }
                 }
             }
+            if let Some(sequence) = &mut self.sequence {
+                let (row, columns) = (sequence.rows.start + row, sequence.columns.clone());
+                copy::<V>(next, sequence.row(row, columns));
+            }
         }
+    }
+}
+
+/// Copies the numbers that there is room for.
+#[inline(always)]
+fn copy<V: Vector>(from: &[f32], to: &mut [f32]) {
+    let from = &from[..to.len()];
+    let mut i = 0;
+    while i + V::LANES <= to.len() {
+        store(to, i, load::<V>(from, i));
+        i += V::LANES;
+    }
+    if i < to.len() {
+        let left = to.len() - i;
+        // SAFETY: so many numbers are left of both.
+        unsafe { V::load_first(from.as_ptr().add(i), left).store_first(to.as_mut_ptr().add(i), left) };
     }
 }
 
@@ -209,8 +261,22 @@ fn store<V: Vector>(to: &mut [f32], first: usize, numbers: V) {
 fn activate<V: Vector>(activation: Activation, x: V) -> V {
     match activation {
         Activation::Relu => x.max(V::splat(0.0)),
-        Activation::Sigmoid => sigmoid(x),
-        Activation::Tanh => tanh(x),
+        Activation::Sigmoid => V::splat(1.0).div(below_sigmoid(x)),
+        Activation::Tanh => {
+            let (above, below) = tanh_parts(x);
+            above.div(below)
+        }
+    }
+}
+
+/// An activation times another one: a sigmoid and a tangent are divided together, since divisions take as long as all else.
+#[inline(always)]
+fn gated<V: Vector>(of_gate: Activation, gate: V, of_value: Activation, value: V) -> V {
+    if (of_gate, of_value) == (Activation::Sigmoid, Activation::Tanh) {
+        let (above, below) = tanh_parts(value);
+        above.div(below.mul(below_sigmoid(gate)))
+    } else {
+        activate(of_gate, gate).mul(activate(of_value, value))
     }
 }
 
@@ -218,4 +284,23 @@ fn activate<V: Vector>(activation: Activation, x: V) -> V {
 #[inline(always)]
 fn mix<V: Vector>(z: V, n: V, hidden: V) -> V {
     z.mul_add(hidden, n.mul(V::splat(1.0).sub(z)))
+}
+
+/// What 1 is divided by for the sigmoid: `1 + e^-x`. At most about 2^115, so that products with [`tanh_parts`] are finite; a gate is off by
+/// 3e-35 for that. (Kernels of recurrent networks flush subnormal numbers.)
+#[inline(always)]
+fn below_sigmoid<V: Vector>(x: V) -> V {
+    exp_of_near(x.max(V::splat(-79.5)).min(V::splat(79.5)).negated()).add(V::splat(1.0))
+}
+
+/// Two numbers whose quotient is the hyperbolic tangent: polynomials of the square, the first times `x`. The quotient is within 2.2e-8 of the
+/// tangent, relative to it, and with what rounding adds within 4e-7; it may be 2e-7 above 1.
+#[inline(always)]
+fn tanh_parts<V: Vector>(x: V) -> (V, V) {
+    // Beyond the bounds the tangent is 1.
+    let x = x.max(V::splat(-9.0)).min(V::splat(9.0));
+    let square = x.mul(x);
+    let above = sum(square, V::splat(1.341_979_7e-8), [2.066_124_2e-5, 3.498_994_7e-3, 0.133_839_79, 1.0]).mul(x);
+    let below = sum(square, V::splat(7.804_718e-7), [3.291_036_3e-4, 2.589_020_1e-2, 0.467_173_01, 1.0]);
+    (above, below)
 }

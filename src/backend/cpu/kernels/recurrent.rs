@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::bf16;
-use super::prefetch::prefetch;
+use super::prefetch::{LINE, fetch, prefetch};
 use super::product::{Grid, Right, RightView, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
@@ -21,7 +21,7 @@ use webnn_kernels::bf16::rounding::RoundRows;
 use webnn_kernels::gemm::microkernels::{Ahead, LeftRows, MOST_NUMBERS, Microkernels, Plus, Task};
 use webnn_kernels::gemm::row_times_panels::{self, Source};
 use webnn_kernels::output::Output;
-use webnn_kernels::rnn::cells::{Activation, Gates, Unit, Units};
+use webnn_kernels::rnn::cells::{Activation, Gates, Strided, Unit, Units};
 
 #[derive(Debug)]
 struct Recurrent {
@@ -81,7 +81,7 @@ impl Kernel for Recurrent {
     }
 
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let Sizes { steps, batch, hidden, .. } = self.sizes;
+        let Sizes { batch, hidden, .. } = self.sizes;
         let elements = |id| arguments.input(id).elements::<f32>();
         let input = elements(self.input);
         let (initial_hidden, initial_cell) = (self.initial_hidden.map(elements), self.initial_cell.map(elements));
@@ -92,7 +92,7 @@ impl Kernel for Recurrent {
             let part = |initial: Option<&'_ [f32]>| initial.map(|all| all[number * state..][..state].to_vec());
             let states = [part(initial_hidden), part(initial_cell)];
             // [steps, numDirections, batchSize, hiddenSize]
-            let all_steps = self.sequence.map(|number| Output::new(outputs[number], steps * self.directions.len() * state));
+            let all_steps = self.sequence.map(|number| Output::new(outputs[number], hidden));
             let last = self.direction(direction, number, input, states, all_steps);
             for (output, last) in outputs.iter_mut().zip(last.iter().take(self.unit.states())) {
                 output[number * state..][..state].copy_from_slice(last);
@@ -163,10 +163,10 @@ impl Recurrent {
                 let rows = count * batch;
                 let input = &input[first_row * input_size..][..rows * input_size];
                 self.multiply_inputs(direction, input, rows, &mut inputs[..rows * columns]);
-                let whole = |memory| Output::new(memory, left_size);
+                let whole = |memory| Output::new(memory, self.sizes.distance());
                 let mut parts = left.chunks_exact_mut(left_size).map(whole);
                 let left = std::array::from_fn(|_| parts.next().expect("there are three"));
-                let mut parts = states.chunks_exact_mut(state_size).map(|state| Output::new(state, state_size));
+                let mut parts = states.chunks_exact_mut(state_size).map(|state| Output::new(state, blocks * lanes));
                 let states = std::array::from_fn(|_| parts.next().expect("there are two"));
                 let products = Output::new(products, columns);
                 let memory = Memory { inputs: &inputs[..rows * columns], left, states, products };
@@ -245,11 +245,11 @@ impl Recurrent {
         memory: &Memory<'_>,
         sequence: Option<Output<'_>>,
     ) {
-        let Sizes { steps, hidden, blocks, lanes, .. } = self.sizes;
+        let Sizes { hidden, blocks, lanes, .. } = self.sizes;
         let (unit, gates) = (&self.unit, self.unit.gates());
         let wanted = unit.gates_of(place.phase);
         let count = range.len() * wanted.len();
-        let [from, to] = place.left(unit);
+        let [from, _] = place.left(unit);
         // SAFETY: what is read was written in an earlier turn.
         let row = unsafe { memory.left[from].read(0..hidden) };
         // Other cores have just written parts of it.
@@ -292,31 +292,43 @@ impl Recurrent {
 
         let units = range.start * lanes..range.end * lanes;
         let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
+        let products = Strided { numbers: products, rows: 0, blocks: wanted.len() * lanes, gates: lanes };
         // SAFETY: these units are nobody else's in this turn.
-        let mut parts =
-            unsafe { [memory.states[0], memory.states[1], memory.left[to]].map(|part| part.block(0..1, units.clone())) };
-        let [state, other, next] = parts.each_mut().map(|part| part.row(0, units.clone()));
-        let units_of_row = Units {
-            unit,
-            phase: place.phase,
-            gates: &direction.gates,
-            first: units.start,
-            lanes,
-            input: &input[units.start * gates..],
-            products,
-            distances: [wanted.len() * lanes, lanes],
-            hidden: state,
-            other,
-            next: &mut *next,
+        unsafe { self.compute_gates(direction, place, 0..1, units, input, products, memory, sequence) };
+    }
+
+    /// The gates of some rows of the batch and some whole blocks of units.
+    ///
+    /// # Safety
+    /// Nobody else may compute these units meanwhile, nor another phase or step.
+    unsafe fn compute_gates(
+        &self,
+        direction: &Direction,
+        place: Place,
+        rows: Range<usize>,
+        units: Range<usize>,
+        input: &[f32],
+        products: Strided<'_>,
+        memory: &Memory<'_>,
+        sequence: Option<Output<'_>>,
+    ) {
+        let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
+        let (unit, gates) = (&self.unit, self.unit.gates());
+        let [_, to] = place.left(unit);
+        // SAFETY: by the caller's promise; that of all steps has rows of its own for each.
+        let (hidden_block, other, next, sequence) = unsafe {
+            let sequence = sequence.filter(|_| place.ends_step(unit)).map(|sequence| {
+                let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
+                let rows = step * batch + rows.start..step * batch + rows.end;
+                sequence.block(rows, units.start..units.end.min(hidden))
+            });
+            let of_state = |number: usize| memory.states[number].block(rows.clone(), units.clone());
+            (of_state(0), of_state(1), memory.left[to].block(rows.clone(), units.clone()), sequence)
         };
-        units_of_row.compute(self.gemm.isa);
-        if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
-            let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
-            let elements = step * hidden + units.start..step * hidden + units.end.min(hidden);
-            let count = elements.len();
-            // SAFETY: as above.
-            unsafe { sequence.block(0..1, elements.clone()) }.row(0, elements).copy_from_slice(&next[..count]);
-        }
+        let columns = gates * blocks * lanes;
+        let input = Strided { numbers: &input[units.start * gates..], rows: columns, blocks: gates * lanes, gates: lanes };
+        let (phase, gates) = (place.phase, &direction.gates);
+        Units { unit, phase, gates, lanes, input, products, hidden: hidden_block, other, next, sequence }.compute(self.gemm.isa);
     }
 
     /// Calls `body` with hidden states, rows at a distance, as tiles read them: rounded where they read pairs.
@@ -347,14 +359,18 @@ impl Recurrent {
         sequence: Option<Output<'_>>,
     ) {
         let (gemm, unit) = (self.gemm, &self.unit);
-        let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
+        let Sizes { batch, hidden, blocks, lanes, .. } = self.sizes;
         let (gates, distance) = (unit.gates(), self.sizes.distance());
         let columns = gates * blocks * lanes;
-        let units = lanes.min(hidden - block * lanes);
-        let [from, to] = place.left(unit);
+        let [from, _] = place.left(unit);
         let range = unit.gates_of(place.phase);
         for first in (0..batch).step_by(gemm.rows) {
             let height = gemm.rows.min(batch - first);
+            let first_input = direction.at(place.row, place.rows) * batch + first;
+            for row in first_input..first_input + height {
+                let start = row * columns + block * gates * lanes;
+                fetch_all(&memory.inputs[start..start + gates * lanes]);
+            }
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
             let length = gemm.steps(hidden);
@@ -382,39 +398,11 @@ impl Recurrent {
                     unsafe { gemm.tile(task) };
                 }
             });
-            for r in 0..height {
-                let row = first + r;
-                let state = (row * blocks + block) * lanes;
-                let left_units = row * distance + block * lanes..row * distance + (block + 1) * lanes;
-                let input_row = direction.at(place.row, place.rows) * batch + row;
-                // SAFETY: this block's units, which are nobody else's in this turn.
-                let ([mut hidden_block, mut other_block], mut next_block) = unsafe {
-                    let of_states = memory.states.map(|states| states.block(0..1, state..state + lanes));
-                    (of_states, memory.left[to].block(0..1, left_units.clone()))
-                };
-                let next = next_block.row(0, left_units);
-                let units_of_block = Units {
-                    unit,
-                    phase: place.phase,
-                    gates: &direction.gates,
-                    first: block * lanes,
-                    lanes,
-                    input: &memory.inputs[input_row * columns + block * gates * lanes..],
-                    products: &products.as_flattened()[r * lanes..],
-                    distances: [0, MOST_NUMBERS],
-                    hidden: hidden_block.row(0, state..state + lanes),
-                    other: other_block.row(0, state..state + lanes),
-                    next: &mut *next,
-                };
-                units_of_block.compute(gemm.isa);
-                if let Some(sequence) = sequence.filter(|_| place.ends_step(unit)) {
-                    let step = direction.at(place.step, steps) * self.directions.len() + place.direction;
-                    let start = (step * batch + row) * hidden + block * lanes;
-                    // SAFETY: as above.
-                    let mut block = unsafe { sequence.block(0..1, start..start + units) };
-                    block.row(0, start..start + units).copy_from_slice(&next[..units]);
-                }
-            }
+            let products = Strided { numbers: products.as_flattened(), rows: lanes, blocks: 0, gates: MOST_NUMBERS };
+            let units = block * lanes..(block + 1) * lanes;
+            let input = &memory.inputs[first_input * columns..];
+            // SAFETY: this block's units, which are nobody else's in this turn.
+            unsafe { self.compute_gates(direction, place, first..first + height, units, input, products, memory, sequence) };
         }
     }
 }
@@ -424,6 +412,11 @@ impl Direction {
     fn at(&self, step: usize, count: usize) -> usize {
         if self.backward { count - 1 - step } else { step }
     }
+}
+
+/// Brings numbers into the second-level cache: tiles that pass through the first one displace what is there.
+fn fetch_all(numbers: &[f32]) {
+    (0..numbers.len()).step_by(LINE).for_each(|first| fetch::<1>(&numbers[first]));
 }
 
 /// The units of an operator.

@@ -18,8 +18,9 @@ use crate::graph::{DataType, Op, OperandId};
 use smallvec::SmallVec;
 use webnn_kernels::int8::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
+use webnn_kernels::output::Block;
 use webnn_kernels::quantize::{Quantize, Steps, range};
-use webnn_kernels::rnn::cells::{Gates, Unit, Units};
+use webnn_kernels::rnn::cells::{Gates, Strided, Unit, Units};
 
 #[derive(Debug)]
 struct QuantizedCells {
@@ -72,11 +73,14 @@ impl Kernel for QuantizedCells {
             arguments.outputs().iter_mut().map(|output| output.elements::<f32>()).collect();
         let (columns, state, room) = (GATES * padded, batch * hidden, batch * padded);
         let lists = self.directions.iter().map(|direction| direction.sums.len()).max().unwrap_or(0);
-        with_scratch(3 * room + room.div_ceil(4) + batch * columns + columns + 2 * lists, |scratch| {
+        // Else the gates of a step are put in the order of blocks.
+        let is_whole = hidden == padded;
+        let to_order = if is_whole { 0 } else { batch * columns };
+        with_scratch(3 * room + room.div_ceil(4) + batch * columns + to_order + 2 * lists, |scratch| {
             let (states, scratch) = scratch.split_at_mut(3 * room);
             let (bytes, scratch) = scratch.split_at_mut(room.div_ceil(4));
             let (products, scratch) = scratch.split_at_mut(batch * columns);
-            let (ordered, lists_of) = scratch.split_at_mut(columns);
+            let (ordered, lists_of) = scratch.split_at_mut(to_order);
             let bytes = &mut bytemuck::cast_slice_mut::<_, u8>(bytes)[..room];
             // The units that fill up the last block stay 0, whatever their gates would make of that: they are no part of the range.
             ordered.fill(0.0);
@@ -93,34 +97,36 @@ impl Kernel for QuantizedCells {
                     let step = if direction.backward { steps - 1 - i } else { i };
                     self.multiply(direction, hidden_states, bytes, lists_of, products);
                     let place = step * self.directions.len() + number;
-                    for row in 0..batch {
-                        let of_row = &gates[(place * batch + row) * GATES * hidden..][..GATES * hidden];
-                        for (gate, of_gate) in of_row.chunks_exact(hidden).enumerate() {
-                            for (block, from) in of_gate.chunks(lanes).enumerate() {
-                                ordered[(block * GATES + gate) * lanes..][..from.len()].copy_from_slice(from);
+                    let of_step = &gates[place * batch * GATES * hidden..][..batch * GATES * hidden];
+                    let input = if is_whole {
+                        Strided { numbers: of_step, rows: GATES * hidden, blocks: lanes, gates: hidden }
+                    } else {
+                        for (ordered, of_row) in ordered.chunks_exact_mut(columns).zip(of_step.chunks_exact(GATES * hidden)) {
+                            for (gate, of_gate) in of_row.chunks_exact(hidden).enumerate() {
+                                for (block, from) in of_gate.chunks(lanes).enumerate() {
+                                    ordered[(block * GATES + gate) * lanes..][..from.len()].copy_from_slice(from);
+                                }
                             }
                         }
-                        let units = row * padded..(row + 1) * padded;
-                        let units_of_row = Units {
-                            unit: &self.unit,
-                            phase: 0,
-                            gates: &direction.gates,
-                            first: 0,
-                            lanes,
-                            input: ordered,
-                            products: &products[row * columns..][..columns],
-                            distances: [GATES * lanes, lanes],
-                            hidden: &mut hidden_states[units.clone()],
-                            other: &mut cells[units.clone()],
-                            next: &mut next[units.clone()],
-                        };
-                        units_of_row.compute(self.isa);
-                        hidden_states[units][hidden..].fill(0.0);
-                    }
-                    if let Some(sequence) = self.sequence {
-                        let to = &mut outputs[sequence][place * state..][..state];
-                        let rows = to.chunks_exact_mut(hidden).zip(hidden_states.chunks_exact(padded));
-                        rows.for_each(|(to, from)| to.copy_from_slice(&from[..hidden]));
+                        Strided { numbers: ordered, rows: columns, blocks: GATES * lanes, gates: lanes }
+                    };
+                    let (rows, units) = (0..batch, 0..padded);
+                    let sequence = self.sequence.map(|sequence| &mut outputs[sequence][place * state..][..state]);
+                    let units = Units {
+                        unit: &self.unit,
+                        phase: 0,
+                        gates: &direction.gates,
+                        lanes,
+                        input,
+                        products: Strided { numbers: products, rows: columns, blocks: GATES * lanes, gates: lanes },
+                        hidden: Block::elsewhere(rows.clone(), units.clone(), hidden_states),
+                        other: Block::elsewhere(rows.clone(), units.clone(), cells),
+                        next: Block::elsewhere(rows.clone(), units, next),
+                        sequence: sequence.map(|sequence| Block::elsewhere(rows, 0..hidden, sequence)),
+                    };
+                    units.compute(self.isa);
+                    if !is_whole {
+                        hidden_states.chunks_exact_mut(padded).for_each(|row| row[hidden..].fill(0.0));
                     }
                 }
                 for (output, last) in outputs.iter_mut().zip([hidden_states, cells]) {
