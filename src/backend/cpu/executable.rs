@@ -21,6 +21,7 @@ use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -178,6 +179,12 @@ impl Step {
             checks: step.checks,
         };
         (constants, steps.into_iter().map(step).collect())
+    }
+
+    /// Whether what computes it finds indices that are outside, so that nobody has to read them before.
+    fn checks_itself(&self) -> bool {
+        let [check] = &self.checks[..] else { return false };
+        self.kernel.is_none() && reference::checks(&self.op, &check.op, check.input, &self.inputs[0].shape)
     }
 
     /// See [`workspaces`].
@@ -628,7 +635,12 @@ impl Executable {
                     ViewMut { data_type: operand.data_type, shape: &operand.shape, bytes }
                 })
                 .collect();
-            step.checks.iter().try_for_each(|own| check(own, &views[own.input]))?;
+            let checks = || step.checks.iter().try_for_each(|own| check(own, &views[own.input]));
+            let checks_itself = step.checks_itself();
+            if !checks_itself {
+                checks()?;
+            }
+            let is_outside = Cell::new(false);
             let kernel = || {
                 #[cfg(feature = "faults")]
                 crate::faults::at(crate::faults::Place::Step)?;
@@ -638,12 +650,20 @@ impl Executable {
                     None if matches!(step.op, Op::QuantizedMatmul(_)) && !step.followers.is_empty() => {
                         return quantized_product(step, &views, &mut written, cancel);
                     }
+                    None if checks_itself => {
+                        let are_within = reference::gather_checked(&step.op, &mut Arguments::new(&views, &mut written));
+                        is_outside.set(!are_within);
+                    }
                     None => reference::execute(&step.op, &mut Arguments::new(&views, &mut written)),
                 }
                 follow(&step.followers, &views, &mut written, cancel)
             };
             let result = catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
             result.map_err(|error| error.of(step.op.row().name, &step.label))?;
+            if is_outside.get() {
+                // Says which one it was.
+                checks()?;
+            }
             if let (Some(watch), Some(watched)) = (watch, watched) {
                 watch.step(step.op.row().name, &step.label, watched);
             }

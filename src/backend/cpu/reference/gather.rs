@@ -1,86 +1,205 @@
 //! Operators that read elements at places which other operands name.
 
-use super::index::{Indices, valid};
+use super::index::{Indices, index_of, place_of};
 use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::backend::strided::Axis;
+use crate::graph::Op;
+use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use bytemuck::Pod;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Evaluates an expression with the list that indices are.
+macro_rules! with_list {
+    ($indices:expr, |$list:ident| $value:expr) => {
+        match $indices {
+            Indices::Int32($list) => $value,
+            Indices::Uint32($list) => $value,
+            Indices::Int64($list) => $value,
+        }
+    };
+}
 
 pub fn gather(op: &Gather, arguments: &mut Arguments<'_, '_>) {
+    gather_as::<false>(op, arguments);
+}
+
+pub fn gather_elements(op: &GatherElements, arguments: &mut Arguments<'_, '_>) {
+    gather_elements_as::<false>(op, arguments);
+}
+
+pub fn gather_nd(op: &GatherNd, arguments: &mut Arguments<'_, '_>) {
+    gather_nd_as::<false>(op, arguments);
+}
+
+/// Whether an operator finds itself what a check of this input of it would find: it reads all indices, and may count them from the end.
+pub fn checks(op: &Op, check: &CheckIndices, input: usize, shape: &[usize]) -> bool {
+    let (indices, sizes) = match op {
+        Op::Gather(op) => (op.indices, &shape[op.axis as usize..][..1]),
+        Op::GatherElements(op) => (op.indices, &shape[op.axis as usize..][..1]),
+        Op::GatherNd(op) => (op.indices, &shape[..check.sizes.len().min(shape.len())]),
+        _ => return false,
+    };
+    let is_same = sizes.len() == check.sizes.len() && sizes.iter().zip(&check.sizes).all(|(&size, &own)| size == own as usize);
+    check.from_end && indices.0 as usize == input && is_same
+}
+
+/// The same operators where an index that is out of range is no number of a place: whether there was none. The elements of others are not
+/// written.
+pub fn gather_checked(op: &Op, arguments: &mut Arguments<'_, '_>) -> bool {
+    match op {
+        Op::Gather(op) => gather_as::<true>(op, arguments),
+        Op::GatherElements(op) => gather_elements_as::<true>(op, arguments),
+        Op::GatherNd(op) => gather_nd_as::<true>(op, arguments),
+        _ => unreachable!("others do not check"),
+    }
+}
+
+fn gather_as<const CHECKED: bool>(op: &Gather, arguments: &mut Arguments<'_, '_>) -> bool {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
     let count = indices.element_count();
     let indices = Indices::new(indices);
     let axis = Axis::new(input.shape, op.axis);
     if axis.run == 1 {
-        return gather_in_lines(input, arguments.output(), [axis.size, count], indices, 0);
+        return gather_in_lines::<CHECKED>(input, arguments.output(), [axis.size, count], indices, 0);
     }
     gather_runs(input, arguments.output(), axis.run, |run| {
         let (outer, position) = (run / count, run % count);
-        outer * axis.size + indices.at(position, axis.size)
-    });
+        Some(outer * axis.size + indices.index::<CHECKED>(position, axis.size)?)
+    })
 }
 
-pub fn gather_elements(op: &GatherElements, arguments: &mut Arguments<'_, '_>) {
+fn gather_elements_as<const CHECKED: bool>(op: &GatherElements, arguments: &mut Arguments<'_, '_>) -> bool {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
     let (from, to) = (Axis::new(input.shape, op.axis), Axis::new(indices.shape, op.axis));
     let indices = Indices::new(indices);
     if from.run == 1 {
-        return gather_in_lines(input, arguments.output(), [from.size, to.size], indices, to.size);
+        return gather_in_lines::<CHECKED>(input, arguments.output(), [from.size, to.size], indices, to.size);
     }
-    gather_runs(input, arguments.output(), 1, |element| from.place(element, to, indices.at(element, from.size)));
+    gather_in_rows::<CHECKED>(input, arguments.output(), from, to.size, indices)
 }
 
-pub fn gather_nd(op: &GatherNd, arguments: &mut Arguments<'_, '_>) {
+fn gather_nd_as<const CHECKED: bool>(op: &GatherNd, arguments: &mut Arguments<'_, '_>) -> bool {
     let (input, indices) = (arguments.input(op.input), arguments.input(op.indices));
     let &[.., coordinate_size] = indices.shape else { unreachable!("the indices' rank is at least 1") };
     let (dimensions, slice) = input.shape.split_at(coordinate_size);
     let indices = Indices::new(indices);
-    gather_runs(input, arguments.output(), slice.iter().product(), |coordinate| indices.place(coordinate, dimensions));
-}
-
-/// Makes lines of the output of elements of the same lines of the input; the indices of a line lie so far behind those of the one
-/// before.
-fn gather_in_lines(input: View<'_>, output: &mut ViewMut<'_>, lengths: [usize; 2], indices: Indices<'_>, distance: usize) {
-    fn gather<T: Pod + Send + Sync, I: Copy + Sync>(
-        (input, output): (&[T], &mut [T]),
-        [from, to]: [usize; 2],
-        (indices, distance): (&[I], usize),
-        place: impl Fn(I) -> usize + Sync,
-    ) {
-        threads::for_each_piece(output, to, cost::<T>(to) + to, |first, piece| {
-            for (number, line) in (first..).zip(piece.chunks_exact_mut(to)) {
-                let (input, indices) = (&input[number * from..][..from], &indices[number * distance..][..to]);
-                line.iter_mut().zip(indices).for_each(|(to, &index)| *to = input[place(index)]);
-            }
-        });
-    }
-    let size = lengths[0];
-    with_unit!(input.data_type, T => {
-        let units = (input.units::<T>(), output.units::<T>());
-        match indices {
-            Indices::Int32(list) => gather(units, lengths, (list, distance), |index| valid(index.into(), size)),
-            Indices::Uint32(list) => gather(units, lengths, (list, distance), |index| valid(index.into(), size)),
-            Indices::Int64(list) => gather(units, lengths, (list, distance), |index| valid(index, size)),
-        }
+    let run = slice.iter().product();
+    with_list!(indices, |list| {
+        gather_runs(input, arguments.output(), run, |coordinate| place_of::<CHECKED, _>(list, coordinate, dimensions))
     })
 }
 
-/// Makes the output of runs of the input: run number `i` is the input's run number `from(i)`.
-fn gather_runs(input: View<'_>, output: &mut ViewMut<'_>, run: usize, from: impl Fn(usize) -> usize + Sync) {
-    fn gather<T: Pod + Send + Sync>(input: &[T], output: &mut [T], run: usize, from: impl Fn(usize) -> usize + Sync) {
+/// Makes lines of the output of elements of the same lines of the input; the indices of a line lie so far behind those of the one
+/// before. Whether no index was out of range.
+fn gather_in_lines<const CHECKED: bool>(
+    input: View<'_>,
+    output: &mut ViewMut<'_>,
+    lengths: [usize; 2],
+    indices: Indices<'_>,
+    distance: usize,
+) -> bool {
+    fn gather<const CHECKED: bool, T: Pod + Send + Sync, I: Copy + Sync + Into<i64>>(
+        (input, output): (&[T], &mut [T]),
+        [from, to]: [usize; 2],
+        (indices, distance): (&[I], usize),
+    ) -> bool {
+        let within = AtomicBool::new(true);
+        threads::for_each_piece(output, to, cost::<T>(to) + to, |first, piece| {
+            let mut are_within = true;
+            for (number, line) in (first..).zip(piece.chunks_exact_mut(to)) {
+                let (input, indices) = (&input[number * from..][..from], &indices[number * distance..][..to]);
+                for (to, &index) in line.iter_mut().zip(indices) {
+                    match index_of::<CHECKED>(index.into(), from) {
+                        Some(place) => *to = input[place],
+                        None => are_within = false,
+                    }
+                }
+            }
+            if !are_within {
+                within.store(false, Ordering::Relaxed);
+            }
+        });
+        within.into_inner()
+    }
+    with_unit!(input.data_type, T => {
+        let units = (input.units::<T>(), output.units::<T>());
+        with_list!(indices, |list| gather::<CHECKED, _, _>(units, lengths, (list, distance)))
+    })
+}
+
+/// Makes rows along the dimensions behind an axis, of which the output has so many for each place in those before it: each element is the one
+/// above or below it in the input that its index says. Whether no index was out of range.
+fn gather_in_rows<const CHECKED: bool>(
+    input: View<'_>,
+    output: &mut ViewMut<'_>,
+    axis: Axis,
+    rows: usize,
+    indices: Indices<'_>,
+) -> bool {
+    fn gather<const CHECKED: bool, T: Pod + Send + Sync, I: Copy + Sync + Into<i64>>(
+        (input, output): (&[T], &mut [T]),
+        Axis { size, run, .. }: Axis,
+        rows: usize,
+        indices: &[I],
+    ) -> bool {
+        let within = AtomicBool::new(true);
+        threads::for_each_piece(output, run, cost::<T>(run) + run, |first, piece| {
+            let mut are_within = true;
+            for (number, row) in (first..).zip(piece.chunks_exact_mut(run)) {
+                let input = &input[number / rows * size * run..][..size * run];
+                for (column, (to, &index)) in row.iter_mut().zip(&indices[number * run..][..run]).enumerate() {
+                    match index_of::<CHECKED>(index.into(), size) {
+                        Some(place) => *to = input[place * run + column],
+                        None => are_within = false,
+                    }
+                }
+            }
+            if !are_within {
+                within.store(false, Ordering::Relaxed);
+            }
+        });
+        within.into_inner()
+    }
+    with_unit!(input.data_type, T => {
+        let units = (input.units::<T>(), output.units::<T>());
+        with_list!(indices, |list| gather::<CHECKED, _, _>(units, axis, rows, list))
+    })
+}
+
+/// Makes the output of runs of the input: run number `i` is the input's run number `from(i)`, if there is one. Whether there always was.
+fn gather_runs(input: View<'_>, output: &mut ViewMut<'_>, run: usize, from: impl Fn(usize) -> Option<usize> + Sync) -> bool {
+    fn gather<T: Pod + Send + Sync>(
+        input: &[T],
+        output: &mut [T],
+        run: usize,
+        from: impl Fn(usize) -> Option<usize> + Sync,
+    ) -> bool {
+        let within = AtomicBool::new(true);
         threads::for_each_piece(output, run, cost::<T>(run) + 4, |first, piece| {
+            let mut are_within = true;
             if run == 1 {
                 for (i, element) in piece.iter_mut().enumerate() {
-                    *element = input[from(first + i)];
+                    match from(first + i) {
+                        Some(place) => *element = input[place],
+                        None => are_within = false,
+                    }
                 }
             } else {
                 for (i, output) in piece.chunks_exact_mut(run).enumerate() {
-                    output.copy_from_slice(&input[from(first + i) * run..][..run]);
+                    match from(first + i) {
+                        Some(place) => output.copy_from_slice(&input[place * run..][..run]),
+                        None => are_within = false,
+                    }
                 }
             }
+            if !are_within {
+                within.store(false, Ordering::Relaxed);
+            }
         });
+        within.into_inner()
     }
     with_unit!(input.data_type, T => gather::<T>(input.units(), output.units(), run, from))
 }

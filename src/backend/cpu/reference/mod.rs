@@ -43,6 +43,7 @@ mod testing;
 mod top_k;
 mod tree;
 
+pub use gather::{checks, gather_checked};
 pub use interpret::interpret;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.
