@@ -10,7 +10,7 @@ use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODE_MASK, TreeEnsem
 const COST: usize = 4;
 /// Trees whose weights are added up by themselves. Those of some hundred nodes stay in a core's cache for many samples.
 const TREES: usize = 128;
-/// Trees that are followed at once: a core asks for the next nodes of all of them before it has the first.
+/// Trees, or samples, that are followed at once: a core asks for the next nodes of all of them before it has the first.
 const AT_ONCE: usize = 8;
 /// Samples that follow the trees of a part one after the other.
 const SAMPLES: usize = 64;
@@ -61,15 +61,21 @@ impl Trees<'_> {
         trees.saturating_mul(self.depth as usize + 1).saturating_mul(COST)
     }
 
-    /// Has samples follow all trees, those of a part after those of another.
+    /// Has samples follow all trees: those of a part after those of another, and each tree by many samples while its nodes are in a cache.
     fn by_sample(&self, rows: &[f32], features: usize, output: &mut [f32]) {
         let mut scores = scratch::filled(None, output.len());
-        let mut sums = scratch::filled(None, self.targets);
+        let mut sums = scratch::filled(None, output.len());
+        let samples = output.len() / self.targets;
+        // The last few samples follow many trees at once instead.
+        let groups = samples / AT_ONCE;
+        let (of_groups, rest) = rows[..samples * features].split_at(groups * AT_ONCE * features);
         for roots in self.roots.chunks(TREES) {
-            for (row, scores) in rows.chunks_exact(features).zip(scores.chunks_exact_mut(self.targets)) {
-                self.add_up(roots, row, &mut sums);
-                self.join(scores, &sums);
+            let (sums_of_groups, sums_of_rest) = sums.split_at_mut(groups * AT_ONCE * self.targets);
+            self.add_up_groups(roots, of_groups, features, sums_of_groups);
+            for (row, sums) in rest.chunks_exact(features).zip(sums_of_rest.chunks_exact_mut(self.targets)) {
+                self.add_up(roots, row, sums);
             }
+            self.join(&mut scores, &sums);
         }
         self.store(&scores, output);
     }
@@ -97,23 +103,49 @@ impl Trees<'_> {
         sums.fill(None);
         for roots in roots.chunks(AT_ONCE) {
             let mut places = [-1; AT_ONCE];
-            let places = &mut places[..roots.len()];
-            places.copy_from_slice(roots);
-            for _ in 0..self.depth {
-                let mut has_moved = false;
-                for place in places.iter_mut().filter(|place| **place >= 0) {
-                    *place = self.next(*place, row);
-                    has_moved = true;
-                }
-                if !has_moved {
-                    break;
+            places[..roots.len()].copy_from_slice(roots);
+            self.follow(&mut places, &[row; AT_ONCE]);
+            places[..roots.len()].iter().for_each(|place| self.add(*place, sums));
+        }
+    }
+
+    /// The same for groups of samples: each tree by all of them, one group after the other.
+    fn add_up_groups(&self, roots: &[i32], rows: &[f32], features: usize, sums: &mut [Option<f64>]) {
+        sums.fill(None);
+        for &root in roots {
+            let groups = rows.chunks_exact(AT_ONCE * features).zip(sums.chunks_exact_mut(AT_ONCE * self.targets));
+            for (rows, sums) in groups {
+                let mut places = [root; AT_ONCE];
+                self.follow(&mut places, &std::array::from_fn(|i| &rows[i * features..][..features]));
+                for (place, sums) in places.iter().zip(sums.chunks_exact_mut(self.targets)) {
+                    self.add(*place, sums);
                 }
             }
-            for entry in places.iter().flat_map(|place| self.leaf(*place)) {
-                let target = usize::try_from(self.leaves[entry][0]).ok();
-                if let Some(sum) = target.and_then(|target| sums.get_mut(target)) {
-                    *sum = Some(joined(self.aggregation, *sum, self.weights[entry].into()));
-                }
+        }
+    }
+
+    /// Follows trees from some places on to leaves, each with a row of features.
+    fn follow(&self, places: &mut [i32; AT_ONCE], rows: &[&[f32]; AT_ONCE]) {
+        for _ in 0..self.depth {
+            // Negative when all are leaves. Those that are stay where they are: a branch would be guessed wrong too often.
+            let mut all = -1;
+            for (place, row) in places.iter_mut().zip(rows) {
+                let next = self.next(*place, row);
+                *place = if *place < 0 { *place } else { next };
+                all &= *place;
+            }
+            if all < 0 {
+                break;
+            }
+        }
+    }
+
+    /// Adds what a leaf gives.
+    fn add(&self, place: i32, sums: &mut [Option<f64>]) {
+        for entry in self.leaf(place) {
+            let target = usize::try_from(self.leaves[entry][0]).ok();
+            if let Some(sum) = target.and_then(|target| sums.get_mut(target)) {
+                *sum = Some(joined(self.aggregation, *sum, self.weights[entry].into()));
             }
         }
     }
@@ -232,8 +264,12 @@ mod tests {
             (8 + 3, 2.0, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]),
             (8 + 4, nan, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]),
         ] {
-            let found = scores(&rows, &[([0, mode, -1, -2], threshold)], &leaves, &[0], (1, 1), Aggregation::Sum);
-            assert_eq!(found, expected, "mode {mode} of {threshold}");
+            // One by one, and with so many that some follow the tree together.
+            for times in [1, 3] {
+                let nodes = [([0, mode, -1, -2], threshold)];
+                let found = scores(&rows.repeat(times), &nodes, &leaves, &[0], (1, 1), Aggregation::Sum);
+                assert_eq!(found, expected.repeat(times), "mode {mode} of {threshold}");
+            }
         }
     }
 
@@ -273,6 +309,19 @@ mod tests {
             assert_eq!(of(samples), expected, "{samples}");
             assert_eq!(pool.install(|| of(samples)), expected, "{samples}");
         }
+    }
+
+    /// Samples together come to the leaves that each comes to alone, some sooner than others.
+    #[test]
+    fn samples_together_are_as_alone() {
+        // A list of 20 nodes: the walk of a sample ends where its number is first not above the threshold.
+        let nodes: Vec<([i32; 4], f32)> =
+            (0..20).map(|i| ([i % 2, 0, -1 - i, if i < 19 { i + 1 } else { -21 }], i as f32)).collect();
+        let leaves: Vec<([i32; 2], f32)> = (0..21).map(|i| ([i % 3, 0], (i * i) as f32)).collect();
+        let rows: Vec<[f32; 2]> = (0..45).map(|i| [((i * 7) % 23) as f32, ((i * 11) % 25) as f32]).collect();
+        let of = |rows: &[[f32; 2]]| scores(rows, &nodes, &leaves, &[0, 5, -4, 19], (3, 20), Aggregation::Sum);
+        let alone: Vec<f32> = rows.iter().flat_map(|row| of(&[*row])).collect();
+        assert_eq!(of(&rows), alone);
     }
 
     /// Whatever the tables hold, a walk ends, within them.
