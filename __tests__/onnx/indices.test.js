@@ -55,6 +55,11 @@ const microsoft = { domain: 'com.microsoft' };
 const rotary = { shape: [1, 2], ...places, type: 'int64' };
 const angles = [f([6, 2]), f([6, 2])];
 const embedding = [f([6, 4]), f([6, 4]), null, f([4]), f([4])];
+const ints = (...list) => ({ type: 'int32', shape: [list.length], array: Int32Array.from(list) });
+/** Three tokens of one sequence behind `past` others; four pages of four keys, two of which the sequence may have. */
+const pages = (past, ...rest) => [f([3, 16]), f([3, 8]), f([3, 8]), f([4, 4, 1, 8]), f([4, 4, 1, 8]), ints(0, 3), past, ...rest];
+const pageTable = { type: 'int32', shape: [1, 2], array: Int32Array.of(2, 0) };
+const paged = { op: 'PagedAttention', ...microsoft, type: 'int32', outputs: 3, attributes: { num_heads: 2, kv_num_heads: 1 } };
 
 const CASES = [
   { op: 'Gather', ...ends, wrong: [...ends.wrong, ...wide], inputs: [table, 'i'] },
@@ -84,6 +89,13 @@ const CASES = [
   { op: 'RotaryEmbedding', ...microsoft, ...rotary, inputs: [f([1, 1, 2, 4]), 'i', ...angles] },
   { op: 'RotaryEmbedding', ...microsoft, shape: [1], fits: [4], wrong: [[5], [-1]], found: [6, -1], allowed: '0 to 5', inputs: [f([1, 1, 2, 4]), 'i', ...angles] },
   { op: 'GatherBlockQuantized', ...microsoft, ...ends, attributes: { bits: 8, block_size: 16, gather_axis: 0, quantize_axis: 1 }, inputs: [bytes([6, 16]), 'i', f([6, 1])] },
+  { ...paged, shape: [1, 2], fits: [3, 0], wrong: [[4, 0], [0, 9]], allowed: '-4 to 3', inputs: pages(ints(2), 'i') },
+  // Of an entry that no key is in nobody asks.
+  { ...paged, shape: [1, 2], fits: [3, 900], wrong: [[4, 0]], allowed: '-4 to 3', inputs: pages(ints(0), 'i') },
+  { ...paged, shape: [1], fits: [5], wrong: [[6], [-1]], found: [9, -1], allowed: '0 to 8', inputs: pages('i', pageTable) },
+  { ...paged, shape: [2], fits: [0, 3], wrong: [[0, 4]], allowed: '0 to 3', inputs: [...pages(ints(2), pageTable).slice(0, 5), 'i', ints(2), pageTable] },
+  { ...paged, shape: [3], fits: [15, -1, 0], wrong: [[15, 16, 0]], allowed: '-16 to 15', inputs: pages(ints(2), pageTable, null, null, 'i') },
+  { ...paged, shape: [1], fits: [2], wrong: [[3]], found: [5], allowed: '0 to 4', attributes: { ...paged.attributes, do_rotary: 1 }, inputs: pages('i', pageTable, f([5, 4]), f([5, 4])) },
   { op: 'EmbedLayerNormalization', ...microsoft, ...places, type: 'int32', shape: [1, 2], outputs: 2, inputs: ['i', null, ...embedding] },
   { op: 'ArrayFeatureExtractor', domain: 'ai.onnx.ml', ...places, shape: [2], inputs: [f([2, 6]), 'i'] },
 ];

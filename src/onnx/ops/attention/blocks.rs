@@ -121,6 +121,8 @@ struct Pages {
     /// Of each token [tokens]: its sequence, and its position there.
     sequence: OperandId,
     position: OperandId,
+    /// The same where rotary embeddings look it up.
+    turned_by: OperandId,
     /// [batch]: tokens of a sequence when it has the new ones.
     totals: OperandId,
 }
@@ -138,7 +140,10 @@ impl Pages {
             return Err(format!("{rows} rows of the table and {:?} ends of {batch} sequences", emit.shape(ends)).into());
         }
         let slots = blocks.checked_mul(block).ok_or("too many elements")?;
-        of_sequence.checked_mul(block).and_then(|keys| keys.checked_mul(batch)).ok_or("too many elements")?;
+        let all_keys = of_sequence.checked_mul(block).and_then(|keys| keys.checked_mul(batch)?.checked_add(1));
+        all_keys.ok_or("too many elements")?;
+        let ends = emit.within(ends, &[tokens + 1], Negative::Outside)?;
+        let pasts = emit.within(pasts, &[of_sequence * block + 1], Negative::Outside)?;
         // As many sequences have ended where a token is as come before its own.
         let (starts, behind) = (emit.slice_axis(ends, 0, 0, batch)?, emit.slice_axis(ends, 0, 1, batch)?);
         let number = emit.positions(DataType::Int32, 2, 0, tokens)?;
@@ -152,13 +157,32 @@ impl Pages {
         let position = emit.add(own, past)?;
         let new = emit.sub(behind, starts)?;
         let totals = emit.add(pasts, new)?;
-        Ok(Pages { tokens, batch, block, slots, table, sequence, position, totals })
+        let totals = emit.within(totals, &[of_sequence * block + 1], Negative::Outside)?;
+        // What is below 0 is no page, and entries behind a sequence's last key may be anything.
+        let keys_before = emit.positions(DataType::Int32, 2, 1, of_sequence)?;
+        let keys_before = emit.with(BinaryKind::Mul, keys_before, block.into())?;
+        let of_row = emit.reshape(totals, &[batch, 1])?;
+        let is_used = emit.logical(LogicalKind::Lesser, keys_before, of_row)?;
+        let none = emit.scalar(DataType::Int32, -1.0)?;
+        let table = emit.select(is_used, table, none)?;
+        let table = emit.clamp(table, Some(-1.0), None)?;
+        let table = emit.within(table, &[blocks], Negative::FromEnd)?;
+        // Behind the last sequence there may be more tokens, whose angles do not matter.
+        let end = emit.slice_axis(ends, 0, batch, 1)?;
+        let is_token = emit.logical(LogicalKind::Lesser, number, end)?;
+        let first = emit.scalar(DataType::Int32, 0.0)?;
+        let turned_by = emit.select(is_token, position, first)?;
+        Ok(Pages { tokens, batch, block, slots, table, sequence, position, turned_by, totals })
     }
 
     /// Where each token's keys go, [tokens, 1]: behind all slots if nowhere.
     fn slots_of_tokens(&self, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let slots = match emit.optional(node, 10)? {
-            Some(given) => emit.cast(given, DataType::Int32)?,
+            Some(given) => {
+                let slots = emit.cast(given, DataType::Int32)?;
+                let slots = emit.clamp(slots, Some(-1.0), None)?;
+                emit.within(slots, &[self.slots], Negative::FromEnd)?
+            }
             None => {
                 let of_block = f64::from(self.block);
                 let column = emit.with(BinaryKind::Div, self.position, of_block)?;
@@ -291,7 +315,8 @@ pub fn paged(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         if offset.checked_add(turned).is_none_or(|end| end > width) {
             return Err(format!("rotary embedding of {turned} channels from {offset} on of {width}").into());
         }
-        let positions = emit.reshape(pages.position, &[1, tokens])?;
+        let positions = emit.reshape(pages.turned_by, &[1, tokens])?;
+        let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
         let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
         let rotated = |input: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
             if offset == 0 {
