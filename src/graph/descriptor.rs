@@ -51,7 +51,7 @@ impl Descriptor {
     }
 
     /// *Check dimensions* of `#api-mloperanddescriptor`: every size and their product must be valid dimensions, and the
-    /// rank and the number of bytes must be ones that this implementation supports.
+    /// rank must be one that this implementation supports. [`super::Limits::check_tensor`] looks at the bytes, too.
     pub fn check(&self, argument: &str) -> Result<()> {
         if let Some(size) = self.shape.iter().find(|&&size| !is_valid_dimension(size as u64)) {
             return Err(Error::argument(argument, format!("a dimension of {size} in {self}"), "1 to 2147483647"));
@@ -62,13 +62,6 @@ impl Descriptor {
         let count = self.shape.iter().try_fold(1u64, |count, &size| count.checked_mul(size as u64));
         if !count.is_some_and(is_valid_dimension) {
             return Err(Error::argument(argument, format!("the shape {self}"), "at most 2147483647 elements"));
-        }
-        if self.byte_length() > MAX_TENSOR_BYTE_LENGTH {
-            return Err(Error::argument(
-                argument,
-                format!("the shape {self}"),
-                format!("at most {MAX_TENSOR_BYTE_LENGTH} bytes"),
-            ));
         }
         Ok(())
     }
@@ -92,10 +85,12 @@ impl fmt::Display for Dimensions<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Limits;
 
     #[test]
     fn dimensions_are_checked() {
-        let ok = |shape: &[u32]| Descriptor::new(DataType::Float32, shape.iter().copied()).check("shape").is_ok();
+        let limits = Limits::everything();
+        let ok = |shape: &[u32]| limits.check_tensor(&Descriptor::new(DataType::Float32, shape.iter().copied()), "shape").is_ok();
         assert!(ok(&[]));
         assert!(ok(&[1, 2, 3, 4, 5, 6, 7, 8]));
         assert!(!ok(&[0]));
@@ -106,7 +101,7 @@ mod tests {
         // 2³² bytes are one too many.
         assert!(ok(&[(1 << 30) - 1]));
         assert!(!ok(&[1 << 30]));
-        let bytes = |data_type, size| Descriptor::new(data_type, [size]).check("shape").is_ok();
+        let bytes = |data_type, size| limits.check_tensor(&Descriptor::new(data_type, [size]), "shape").is_ok();
         assert!(bytes(DataType::Int64, (1 << 29) - 1) && !bytes(DataType::Int64, 1 << 29));
         assert!(bytes(DataType::Int8, i32::MAX as u32));
     }

@@ -99,8 +99,9 @@ impl Limits {
         operators().iter().filter(|row| self.has(row.name)).map(|row| (row.name, self.of_operator(row)))
     }
 
-    /// Checks that the backend takes a tensor of a descriptor that can be.
-    pub fn check_size(&self, descriptor: &Descriptor, argument: &str) -> Result<()> {
+    /// Checks that a descriptor can be, and that the backend takes a tensor of it.
+    pub fn check_tensor(&self, descriptor: &Descriptor, argument: &str) -> Result<()> {
+        descriptor.check(argument)?;
         let most = self.max_tensor_byte_length;
         if descriptor.byte_length() > most {
             let found = format!("{descriptor}, which has {} bytes", descriptor.byte_length());

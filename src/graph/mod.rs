@@ -320,8 +320,7 @@ impl GraphBuilder {
         if !types.contains(descriptor.data_type) {
             return Err(Error::argument(argument, format!("data type {}", descriptor.data_type), types));
         }
-        descriptor.check(argument)?;
-        self.limits.check_size(descriptor, argument)
+        self.limits.check_tensor(descriptor, argument)
     }
 
     /// Applies an operator whose arguments and options arrive as values, in the order of its row.
@@ -394,8 +393,7 @@ impl GraphBuilder {
         self.limits.check(row, op, &operands)?;
         let outputs = op.infer(&operands)?;
         for descriptor in &outputs {
-            descriptor.check("output")?;
-            self.limits.check_size(descriptor, "output")?;
+            self.limits.check_tensor(descriptor, "output")?;
         }
         Ok(outputs)
     }

@@ -49,7 +49,7 @@ fn check(context: &Context, descriptor: &Descriptor, method: &str, label: &str) 
     let limits = context.script_limits()?;
     let types = limits.input_types();
     let result = if types.contains(descriptor.data_type) {
-        descriptor.check("descriptor").and_then(|()| limits.check_size(descriptor, "descriptor"))
+        limits.check_tensor(descriptor, "descriptor")
     } else {
         Err(Error::argument("descriptor", format!("data type {}", descriptor.data_type), types))
     };
