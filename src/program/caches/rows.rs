@@ -355,17 +355,19 @@ mod tests {
 
     #[test]
     fn rows_move_where_there_is_no_room() {
-        let mut rows = append(None, 0, 0, &[1, 2]).keep();
-        let other = rows.clone();
-        let more = [9; LEAST];
-        let append = append(Some(&mut rows), 2 * LEAST_PADDING, 2, &more);
-        let (first, read, _) = append.bytes();
-        let Memory::Host(memory) = append.memory() else { unreachable!() };
-        // SAFETY: nobody writes any more.
-        let before = unsafe { memory.part(first, read) }.to_vec();
-        assert_eq!(before, [&[0; 2 * LEAST_PADDING][..], &[1, 2]].concat());
-        let rows = append.keep();
-        assert_eq!((numbers(&rows).len(), numbers(&other)), (2 + LEAST, vec![1, 2]));
-        assert_eq!(address(&rows), address(&other), "a clone keeps the memory that it is read from");
+        // For the padding, and for the new rows.
+        for (padding, more) in [(2 * LEAST_PADDING, &[9][..]), (0, &[9; LEAST])] {
+            let mut rows = append(None, 0, 0, &[1, 2]).keep();
+            let (place, other) = (address(&rows), rows.clone());
+            let append = append(Some(&mut rows), padding, 2, more);
+            let (first, read, _) = append.bytes();
+            let Memory::Host(memory) = append.memory() else { unreachable!() };
+            // SAFETY: nobody writes any more.
+            let before = unsafe { memory.part(first, read) }.to_vec();
+            assert_eq!(before, [&vec![0; padding][..], &[1, 2]].concat());
+            let rows = append.keep();
+            assert_eq!((numbers(&rows).len(), numbers(&other)), (2 + more.len(), vec![1, 2]));
+            assert!(address(&rows) == address(&other) && address(&rows) != place, "a clone is read where the rows are now");
+        }
     }
 }
