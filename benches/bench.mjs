@@ -93,6 +93,18 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --value [MODEL/]INPUT=N    fills an input with a number; may be given again
   --json FILE                write everything that was measured`,
   },
+  memory: {
+    file: './memory.mjs',
+    about: 'what sessions of one model take together, in one process and in several, and what a second load takes',
+    usage: `memory FILE … [options]
+
+  --sessions N       sessions in one process (default 8)
+  --processes N      processes with one session each (default 8)
+  --rounds N         rounds, each with its processes for each engine (default 3)
+  --threads N        threads of each engine (default 2)
+  --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
+  --value INPUT=N    fills an input with a number; may be given again`,
+  },
   charts: {
     file: './charts.mjs',
     about: 'draws the charts in docs/images/ from RESULTS.md',

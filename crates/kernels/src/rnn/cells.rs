@@ -301,6 +301,6 @@ fn tanh_parts<V: Vector>(x: V) -> (V, V) {
     let x = x.max(V::splat(-9.0)).min(V::splat(9.0));
     let square = x.mul(x);
     let above = sum(square, V::splat(1.341_979_7e-8), [2.066_124_2e-5, 3.498_994_7e-3, 0.133_839_79, 1.0]).mul(x);
-    let below = sum(square, V::splat(7.804_718e-7), [3.291_036_3e-4, 2.589_020_1e-2, 0.467_173_01, 1.0]);
+    let below = sum(square, V::splat(7.804_718e-7), [3.291_036_3e-4, 2.589_020_1e-2, 0.467_173, 1.0]);
     (above, below)
 }
