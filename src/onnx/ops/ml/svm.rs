@@ -52,16 +52,20 @@ fn distances(
     gamma: f64,
     emit: &mut Emit<'_>,
 ) -> Mapped<OperandId> {
-    let aligned = emit.reshape(input, &[rows, 1, features])?;
+    // Vectors are columns, so that rows of the differences are long.
+    let aligned = emit.reshape(input, &[rows, features, 1])?;
+    let width = features as usize;
     let at_once = (MOST_DIFFERENCES / (u64::from(rows) * u64::from(features)).max(1)).max(1);
     let factor = emit.scalar(DataType::Float32, gamma.abs().sqrt())?;
     let mut parts = Vec::new();
     for part in vectors.chunks(at_once.saturating_mul(features.into()).try_into().unwrap_or(usize::MAX)) {
-        let part = floats(emit, &[1, part.len() / features as usize, features as usize], part)?;
+        let count = part.len() / width;
+        let columns: Vec<f32> = (0..width).flat_map(|k| part.iter().skip(k).step_by(width)).copied().collect();
+        let part = floats(emit, &[1, width, count], &columns)?;
         let difference = emit.sub(aligned, part)?;
         // Squares of the differences alone may leave float32.
         let difference = emit.mul(difference, factor)?;
-        let squares = emit.reduce(ReduceKind::SumSquare, difference, &[2], false)?;
+        let squares = emit.reduce(ReduceKind::SumSquare, difference, &[1], false)?;
         parts.push(squares);
     }
     let squares = emit.concat(parts, 1)?;
