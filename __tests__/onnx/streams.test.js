@@ -85,6 +85,11 @@ describe('a model from a stream', () => {
     }
     await expect(loadOnnx(context, words())).rejects.toThrow("found a stream of 'onnx', allowed one of buffers");
     await expect(loadOnnx(context, new Response('no', { status: 404 }))).rejects.toThrow('found a response with status 404');
+    const locked = readable();
+    locked.getReader();
+    await expect(loadOnnx(context, locked)).rejects.toThrow('ReadableStream is locked');
+    const huge = new Response(bytes, { headers: { 'content-length': `${2 ** 50}` } });
+    await expect(loadOnnx(context, huge)).rejects.toMatchObject({ name: 'UnknownError', message: expect.stringContaining('cannot allocate') });
     const read = new Response(bytes);
     await read.arrayBuffer();
     await expect(loadOnnx(context, read)).rejects.toThrow('a response without a body to read');

@@ -4,7 +4,7 @@
 
 const native = require('../native.js');
 const { viewable } = require('../buffers.js');
-const { exception, typeError } = require('../errors.js');
+const { exception, nativeError, typeError } = require('../errors.js');
 const { show } = require('../show.js');
 
 /** Bytes that are read from a file handle at once. */
@@ -68,8 +68,9 @@ function fileHandle(handle) {
  */
 async function receive(operator, label, { pieces, total: length }, { signal, onProgress }) {
   const total = typeof length === 'function' ? await length() : length;
-  const handle = native.receiveBytes(Number.isSafeInteger(total) && total > 0 ? total : 0);
+  // Before there is a handle: a stream that somebody else reads throws here.
   const iterator = pieces[Symbol.asyncIterator]();
+  const handle = natively(() => native.receiveBytes(Number.isSafeInteger(total) && total > 0 ? total : 0));
   let abort;
   const aborted = new Promise((_, reject) => {
     abort = () => reject(signal.reason);
@@ -82,7 +83,7 @@ async function receive(operator, label, { pieces, total: length }, { signal, onP
       const { done, value } = await Promise.race([iterator.next(), aborted]);
       if (done) return handle;
       const piece = toBytes(operator, label, value);
-      native.receivePiece(handle, piece);
+      natively(() => native.receivePiece(handle, piece));
       loaded += piece.byteLength;
       onProgress?.({ loaded, total });
       signal?.throwIfAborted();
@@ -94,6 +95,15 @@ async function receive(operator, label, { pieces, total: length }, { signal, onP
     throw error;
   } finally {
     signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Without memory for the bytes there is an `UnknownError`. */
+function natively(call) {
+  try {
+    return call();
+  } catch (error) {
+    throw nativeError(error);
   }
 }
 
