@@ -8,6 +8,7 @@ const USAGE = `webnn-node COMMAND [options]
 
   run MODEL.onnx        runs a model and prints its inputs, outputs, a summary of values and timings
   inspect MODEL.onnx    prints operators, parameters, memory, and unsupported nodes
+  bench MODEL.onnx      measures latency, throughput and memory, beside onnxruntime-node and an earlier result
   devices               lists the devices that createContext can select here
 
 webnn-node COMMAND --help lists the options of a command.
@@ -17,6 +18,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the model has unsupported nodes.
 const commands = {
   run: () => require('./run.js'),
   inspect: () => require('./inspect.js'),
+  bench: () => require('./bench.js'),
   devices: () => require('./devices.js'),
 };
 

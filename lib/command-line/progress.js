@@ -1,6 +1,6 @@
 'use strict';
 
-// Shows the progress of a long load on a terminal.
+// Shows the progress of long work on a terminal.
 
 const { statSync } = require('node:fs');
 const path = require('node:path');
@@ -32,4 +32,31 @@ async function withProgress(what, file, work) {
   }
 }
 
-module.exports = { withProgress };
+/** Shows how much is done, on a terminal. */
+class Bar {
+  #what;
+  #steps;
+  #done = 0;
+
+  /**
+   * @param {string} what
+   * @param {number} steps
+   */
+  constructor(what, steps) {
+    this.#what = what;
+    this.#steps = steps;
+  }
+
+  step() {
+    this.#done++;
+    if (!stderr.isTTY) return;
+    const part = this.#done / this.#steps;
+    stderr.write(`\r${this.#what} [${'#'.repeat(Math.round(part * 30)).padEnd(30, '.')}] ${Math.round(part * 100)} %\x1b[K`);
+  }
+
+  end() {
+    if (stderr.isTTY) stderr.write('\r\x1b[K');
+  }
+}
+
+module.exports = { Bar, withProgress };
