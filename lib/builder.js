@@ -6,6 +6,7 @@ const native = require('./native.js');
 const { bufferSource, validateBuffer, viewable } = require('./buffers.js');
 const { liveContextArgument } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
+const { traced } = require('./diagnostics.js');
 const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { createGraph } = require('./graph.js');
 const { expose, receiverOf, requireArguments } = require('./interface.js');
@@ -84,7 +85,7 @@ class MLGraphBuilder {
         if (builderOf(value) !== builder) throw foreignOperand('build', label, path);
         return idOf(value);
       });
-      return compile(builder, names, ids, label);
+      return traced('build', () => ({ operator: 'build', label, device: builder.context.device }), () => compile(builder, names, ids, label));
     } catch (error) {
       return Promise.reject(error);
     }

@@ -9,6 +9,7 @@ const { executionModes, requireBlocking } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
 const { submit, toAnyCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
+const { lost, traced } = require('./diagnostics.js');
 const { leavesCore } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
@@ -226,7 +227,8 @@ class MLContext {
   /** An extension: runs a graph on the caller's memory, in place (docs/extensions.md D1). */
   compute(_graph, _inputs, _outputs, _options = undefined) {
     try {
-      return compute(self(this, 'compute'), arguments);
+      const context = self(this, 'compute');
+      return traced('run', () => ({ operator: 'compute', label: context.label, device: context.device }), () => compute(context, arguments));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -357,7 +359,13 @@ function usage({ order, handle }) {
   return order.memoryUsage(handle);
 }
 
-whenLost(lose);
+/** The device or the system took it away. */
+function loseUnasked(context, message) {
+  lost(context, message);
+  lose(context, message);
+}
+
+whenLost(loseUnasked);
 
 // Drivers crash when they are in use while the process takes itself apart. Workers end before the main thread does. All copies
 // of this module in a thread share the native functions, and so one listener.
@@ -395,7 +403,7 @@ function createDeviceContext(handle, accelerated, timeline) {
   const weak = new WeakRef(state);
   timeline.whenLost((message) => {
     const context = weak.deref();
-    if (context !== undefined && !context.lost) lose(context, message);
+    if (context !== undefined && !context.lost) loseUnasked(context, message);
   });
   return contextObject(state);
 }

@@ -8,6 +8,7 @@
 
 const { setImmediate } = require('node:timers');
 const native = require('./native.js');
+const { failed } = require('./diagnostics.js');
 const { exception, invalidState, nativeError } = require('./errors.js');
 const polling = require('./event-loop-polling.js');
 
@@ -149,6 +150,7 @@ function finish(request, code, value) {
 
 function refuse(entry, reason) {
   entry.over = true;
+  failed(entry, reason);
   entry.reject(reason);
   entry.fail?.(reason);
 }

@@ -5,6 +5,7 @@
 const { types } = require('node:util');
 const native = require('../native.js');
 const { toContext } = require('../context.js');
+const { traced } = require('../diagnostics.js');
 const { conversionError, invalidState, typeError } = require('../errors.js');
 const { fpMathOption } = require('../fp-math.js');
 const { begin } = require('../settle.js');
@@ -48,7 +49,9 @@ async function loadOnnx(context, source, options = {}) {
   requireFunction('onProgress', onProgress);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   signal?.throwIfAborted();
-  const load = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish)));
+  const describe = (from) => () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
+  const opened = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish)));
+  const load = (from) => traced('load', describe(from), () => opened(from));
   if (stream === undefined) return await untilAborted(signal, load(origin));
   const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
   if (state.lost) {
@@ -95,8 +98,13 @@ async function open(context, label, origin, wish) {
  * @param {string | object} source a path, or bytes that Node-API takes
  * @param {{sizes: Record<string, number>, external: Map<string, string | object>}} options
  */
-async function openModel(context, source, { sizes, external }) {
+function openModel(context, source, { sizes, external }) {
   const state = toContext(context);
+  const describe = () => ({ operator: NAME, label: '', device: state.device, file: typeof source === 'string' ? source : undefined });
+  return traced('load', describe, () => openChecked(context, state, source, sizes, external));
+}
+
+async function openChecked(context, state, source, sizes, external) {
   const read = (all) => open(state, '', source, { sizes: all, maxBytes: Infinity, external, outline: true });
   let file = await read({});
   const known = new Set(file.opened.inputs.flatMap(([, , shape]) => shape ?? []));

@@ -4,6 +4,7 @@
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
+const { traced } = require('../diagnostics.js');
 const { exception, invalidState, named } = require('../errors.js');
 const { ask } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
@@ -138,7 +139,12 @@ class Model {
    * @param {Wish} wish
    * @returns {Promise<Record<string, any>>} results by the names of the outputs, each in its place
    */
-  async run(given, wish) {
+  run(given, wish) {
+    const describe = () => ({ operator: wish.operator ?? 'run', label: this.label, device: this.contextState.device, shapes: given.shapes });
+    return traced('run', describe, () => this.#run(given, wish));
+  }
+
+  async #run(given, wish) {
     this.requireUsable('run');
     const mayBeStep = this.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
     const plan = mayBeStep ? undefined : this.#find(given);

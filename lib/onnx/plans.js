@@ -5,6 +5,7 @@
 
 const native = require('../native.js');
 const { createGraph } = require('../graph.js');
+const { traced } = require('../diagnostics.js');
 const { begin } = require('../settle.js');
 const { OutputPrefetch } = require('./output-prefetch.js');
 const { Ahead } = require('./ahead.js');
@@ -183,9 +184,11 @@ class Plans {
       },
       fail: () => contextState.order.destroyGraph(handle),
     };
-    return begin(entry, (request) => {
-      handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead);
-    });
+    const work = () =>
+      begin(entry, (request) => {
+        handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead);
+      });
+    return traced('build', () => ({ operator, label, device: contextState.device, shapes: given.shapes, isAhead }), work);
   }
 }
 

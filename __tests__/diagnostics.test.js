@@ -1,0 +1,98 @@
+'use strict';
+
+// The channels of node:diagnostics_channel, and entries for PerformanceObserver.
+
+const { spawnSync } = require('node:child_process');
+const diagnostics = require('node:diagnostics_channel');
+const path = require('node:path');
+const { ml, MLGraphBuilder } = require('..');
+const { loadOnnx } = require('../lib/onnx.js');
+const { tensor, writeModel } = require('./onnx/write.js');
+
+const bytes = writeModel({
+  opset: 17,
+  inputs: [{ name: 'x', type: 'float', shape: ['n', 2] }],
+  outputs: [{ name: 'y' }],
+  initializers: [tensor('one', 'float', [], Float32Array.of(1))],
+  nodes: [{ op: 'Add', name: 'only', inputs: ['x', 'one'], outputs: ['y'] }],
+});
+
+/** What is published while something is done. */
+async function published(names, work) {
+  const events = [];
+  const subscriptions = names.map((name) => [name, (message) => events.push([name, message])]);
+  for (const [name, listener] of subscriptions) diagnostics.subscribe(name, listener);
+  try {
+    await work();
+  } finally {
+    for (const [name, listener] of subscriptions) diagnostics.unsubscribe(name, listener);
+  }
+  return events;
+}
+
+const tracing = (name) => ['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((event) => `tracing:webnn-node:${name}:${event}`);
+
+test('loads, builds and runs are published from begin to end', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const device = 'cpu';
+  let model;
+  const loaded = await published(tracing('load'), async () => (model = await loadOnnx(context, bytes, { label: 'adder' })));
+  expect(loaded.map(([name]) => name)).toEqual(['start', 'end', 'asyncStart', 'asyncEnd'].map((event) => `tracing:webnn-node:load:${event}`));
+  expect(loaded[0][1]).toMatchObject({ operator: 'loadOnnx', label: 'adder', device });
+  const run = () => model.run({ x: { data: Float32Array.of(1, 2), shape: [1, 2] } });
+  const both = await published([...tracing('build'), ...tracing('run')], run);
+  const starts = both.filter(([name]) => name.endsWith(':start')).map(([name, { label, shapes }]) => [name, label, shapes]);
+  expect(starts).toEqual([['tracing:webnn-node:run:start', 'adder', [[1, 2]]], ['tracing:webnn-node:build:start', 'adder', [[1, 2]]]]);
+  const [, end] = both.find(([name]) => name === 'tracing:webnn-node:run:asyncEnd');
+  expect([...end.result.y.data]).toEqual([2, 3]);
+  expect(end).toBe(both.find(([name]) => name === 'tracing:webnn-node:run:start')[1]);
+  const builder = new MLGraphBuilder(context);
+  const graph = builder.relu(builder.input('x', { dataType: 'float32', shape: [2] }));
+  const built = await published(tracing('build'), () => builder.build({ y: graph }, { label: 'small' }));
+  expect(built[0][1]).toMatchObject({ operator: 'build', label: 'small', device });
+  context.destroy();
+});
+
+test('failures are published, and runs work as before', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const model = await loadOnnx(context, bytes, { label: 'adder' });
+  const x = { data: Float32Array.of(1, 2), shape: [1, 2] };
+  await model.run({ x });
+  const reasons = [];
+  const events = await published(['webnn-node:error', ...tracing('run')], async () => {
+    const run = model.run({ x });
+    context.destroy();
+    await run.catch((error) => reasons.push(error));
+    await model.run({ x }).catch((error) => reasons.push(error));
+  });
+  const of = (channel) => events.filter(([name]) => name === channel).map(([, { error }]) => error);
+  expect(reasons.map(({ name }) => name)).toEqual(['InvalidStateError', 'InvalidStateError']);
+  expect(of('webnn-node:error')[0]).toBe(reasons[0]);
+  expect(of('tracing:webnn-node:run:error')).toEqual(reasons);
+});
+
+test('WEBNN_PERFORMANCE makes entries for observers, and leaves none in the timeline', () => {
+  const script = `
+    const { PerformanceObserver, performance } = require('node:perf_hooks');
+    const entries = [];
+    new PerformanceObserver((list) => entries.push(...list.getEntries())).observe({ entryTypes: ['measure'] });
+    const { ml } = require('webnn-node');
+    const { loadOnnx } = require('webnn-node/onnx');
+    (async () => {
+      const context = await ml.createContext({ deviceType: 'cpu' });
+      const model = await loadOnnx(context, Buffer.from('${Buffer.from(bytes).toString('base64')}', 'base64'), { label: 'adder' });
+      await model.run({ x: { data: Float32Array.of(1, 2), shape: [1, 2] } });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      const found = entries.map(({ name, duration, detail }) => [name, duration > 0, detail.label, detail.failed]);
+      console.log(JSON.stringify([found, performance.getEntriesByType('measure').length]));
+    })();`;
+  const run = (value) => {
+    const { stdout, stderr } = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', cwd: path.join(__dirname, '..'), env: { ...process.env, WEBNN_PERFORMANCE: value } });
+    expect(stderr).toBe('');
+    return JSON.parse(stdout);
+  };
+  const [entries, left] = run('1');
+  expect(entries).toEqual(['load', 'build', 'run'].map((name) => [`webnn-node ${name}`, true, 'adder', false]));
+  expect(left).toBe(0);
+  expect(run('')).toEqual([[], 0]);
+});
