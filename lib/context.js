@@ -266,8 +266,7 @@ class MLContext {
 
   /** An extension: the bytes in use (docs/extensions.md C11). */
   memoryUsage() {
-    const { tensors, graphs, scratch, peak } = usage(self(this, 'memoryUsage'));
-    return { tensors, graphs, scratch, peak };
+    return usage(self(this, 'memoryUsage'));
   }
 
   destroy() {

@@ -7,7 +7,7 @@ const { createContext, createDeviceContext } = require('./context.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
 const { begin, settle } = require('./settle.js');
-const { argument, boolean, dictionary, enforcedUnsignedLong, enumeration, usvString } = require('./webidl.js');
+const { argument, boolean, dictionary, enforcedUnsignedLong, enforcedUnsignedLongLong, enumeration, usvString } = require('./webidl.js');
 const { FP_MATH } = require('./fp-math.js');
 const { isGPUDevice } = require('./webgpu/device.js');
 const { openDevice } = require('./webgpu/timeline.js');
@@ -15,13 +15,14 @@ const { openDevice } = require('./webgpu/timeline.js');
 const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
-// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), and fpMath (B7).
+// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), and memoryLimit (C18).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
   { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
   { name: 'fpMath', convert: enumeration(FP_MATH), absent: 0 },
   { name: 'label', convert: usvString, absent: '' },
+  { name: 'memoryLimit', convert: enforcedUnsignedLongLong, absent: -1 },
   { name: 'numThreads', convert: enforcedUnsignedLong, absent: 0 },
 ]);
 
@@ -44,7 +45,7 @@ class ML {
       } catch (error) {
         throw conversionError(error, 'createContext');
       }
-      const { powerPreference, accelerated, deviceType, label, numThreads } = options;
+      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
@@ -54,7 +55,7 @@ class ML {
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];
-        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath);
+        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath, memoryLimit);
       });
     } catch (error) {
       return Promise.reject(error);

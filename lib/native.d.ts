@@ -73,13 +73,23 @@ export function dataTypes(): string[];
 /** Functions that make one operand leave it here: its number, its data type, its rank, and the sizes. */
 export const described: Uint32Array;
 
-/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use. Settles with `{context, accelerated, device}`. */
+/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use, and a negative limit is none. Settles with `{context, accelerated, device}`. */
 export function createContext(
   request: Request, deviceType: string, powerPreference: string, accelerated: boolean, numThreads: number, label: string,
-  fpMath: string,
+  fpMath: string, memoryLimit: number,
 ): void;
 export function opSupportLimits(context: Handle): any;
-export function memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
+export interface MemoryUsage {
+  tensors: number;
+  graphs: number;
+  packed: number;
+  constants: number;
+  scratch: number;
+  caches: number;
+  pendingWrites: number;
+  peak: number;
+}
+export function memoryUsage(context: Handle): MemoryUsage;
 /** Ends what is pending. Limits and memory can still be asked for. */
 export function destroyContext(context: Handle): void;
 /** No GPU is used any more, by any thread of the process. */
@@ -212,7 +222,7 @@ export interface Timeline {
   createCommandBuffer(context: Handle, graphs: any[], counts: number[], tensors: any[], labels: string[], object: object): any;
   destroyCommandBuffer(buffer: any): void;
   submit(context: Handle, buffers: any[]): void;
-  memoryUsage(context: Handle): { tensors: number; graphs: number; scratch: number; peak: number };
+  memoryUsage(context: Handle): MemoryUsage;
   destroyContext(context: Handle): void;
   forgetContext(context: Handle): void;
   awaitContext(request: Request, context: Handle): void;
@@ -229,7 +239,11 @@ export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
   locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
+  memoryLimit: number,
 ): Handle;
+/** Nothing more is made of the file. */
+export function releaseOnnxFile(model: Handle): void;
+export function onnxMemoryUsage(model: Handle): MemoryUsage;
 /** Bytes that will arrive piece by piece, about so many, for openOnnx(), which takes them; or dropReceived() does. */
 export function receiveBytes(expected: number): Handle;
 export function receivePiece(bytes: Handle, piece: Bytes): void;

@@ -1,6 +1,6 @@
 /** ONNX models as WebNN graphs: an extension of this package, `webnn-node/onnx`. */
 
-import type { MLContext, MLFPMath, MLGraph, MLOperandDataType, MLTensor } from '../index.js';
+import type { MLContext, MLFPMath, MLGraph, MLMemoryUsage, MLOperandDataType, MLTensor } from '../index.js';
 
 /** An input of a model. Doubles and bfloat16 of the file are float32 here, booleans uint8, 16-bit and 4-bit integers int32. */
 export interface OnnxSignature {
@@ -102,6 +102,11 @@ export interface OnnxLoadOptions {
    * of the import is limited, too; a larger number allows more of it.
    */
   maxBytes?: number;
+  /**
+   * The most bytes that the model may hold: packed weights, constants, intermediate values and caches, as `model.memoryUsage()` counts them.
+   * What would exceed it is refused with a `QuotaExceededError`. Default: no limit but the context's.
+   */
+  memoryLimit?: number;
   /** How float32 products may be computed, as in `createContext`. Default: `context.fpMath`. */
   fpMath?: MLFPMath;
   /** Shown in messages and readable as `model.label`. */
@@ -234,6 +239,8 @@ export class OnnxModel {
     inputs?: Record<string, MLTensor | OnnxInput>;
     outputs?: Record<string, MLTensor>;
   }): Promise<OnnxBindings>;
+  /** The bytes that the model holds, by use. They are a part of `context.memoryUsage()`. */
+  memoryUsage(): MLMemoryUsage;
   /** Releases the weights and all plans; runs in flight complete. */
   destroy(): void;
   /** `destroy()` for `using`, if the runtime has the symbol. */

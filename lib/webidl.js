@@ -26,6 +26,7 @@ function toNumber(value, allowed) {
 }
 
 const UNSIGNED_LONG = 'an integer from 0 to 4294967295';
+const UNSIGNED_LONG_LONG = `an integer from 0 to ${Number.MAX_SAFE_INTEGER}`;
 const LONG = 'an integer from -2147483648 to 2147483647';
 
 /** `[EnforceRange] unsigned long`. @type {Converter<number>} */
@@ -35,6 +36,11 @@ function enforcedUnsignedLong(value) {
     if (integer === value) return integer;
   }
   return enforced(value, 0, 0xffffffff, UNSIGNED_LONG);
+}
+
+/** `[EnforceRange] unsigned long long`. @type {Converter<number>} */
+function enforcedUnsignedLongLong(value) {
+  return enforced(value, 0, Number.MAX_SAFE_INTEGER, UNSIGNED_LONG_LONG);
 }
 
 /** `[EnforceRange] long`. @type {Converter<number>} */
@@ -309,6 +315,7 @@ module.exports = {
   elementsOf,
   enforcedLong,
   enforcedUnsignedLong,
+  enforcedUnsignedLongLong,
   enumeration,
   float,
   inOrder,

@@ -19,13 +19,15 @@ pub enum Kind {
     Operation,
     /// `UnknownError`: memory or a readback failed by itself.
     Unknown,
+    /// `QuotaExceededError`: more than a limit of script's allows.
+    QuotaExceeded,
 }
 
 impl Kind {
     /// By the name of the exception.
     pub fn named(name: &str) -> Option<Kind> {
         use Kind::*;
-        [Type, Range, NotSupported, InvalidState, Operation, Unknown].into_iter().find(|kind| kind.name() == name)
+        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded].into_iter().find(|kind| kind.name() == name)
     }
 
     /// The name of the exception.
@@ -37,6 +39,7 @@ impl Kind {
             Kind::InvalidState => "InvalidStateError",
             Kind::Operation => "OperationError",
             Kind::Unknown => "UnknownError",
+            Kind::QuotaExceeded => "QuotaExceededError",
         }
     }
 }

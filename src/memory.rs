@@ -1,4 +1,4 @@
-//! Aligned, zeroed bytes, and how much of them a context holds.
+//! Aligned, zeroed bytes.
 //!
 //! Large tensors are a server's normal case: memory is asked for fallibly, pages are touched only when they are used, and
 //! a request for more than the machine has is refused here, not by the kernel's out-of-memory killer.
@@ -8,8 +8,7 @@ use crate::error::{Error, Kind, Result};
 use std::alloc::{Layout, alloc, alloc_zeroed};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 mod allocator_tuning;
 mod available;
@@ -19,6 +18,7 @@ mod identities;
 mod input_copy;
 mod mapped;
 mod reserve;
+mod usage;
 
 pub use allocator_tuning::{give_back, keep_freed};
 use available::available;
@@ -28,6 +28,7 @@ pub use identities::{Kept, greatest, identity, is_kept};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
 pub use reserve::check;
+pub use usage::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -249,134 +250,6 @@ pub fn grow<T>(vector: &mut Vec<T>, additional: usize) -> Result<()> {
         .map_err(|_| cannot_be_had(vector.len().saturating_add(additional).saturating_mul(size_of::<T>())))
 }
 
-/// What a context's memory is used for (`MLContext.memoryUsage()`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    Tensors,
-    Graphs,
-    Scratch,
-    /// Threads and what script's objects are described by: not among the numbers that are told, only in a [`Total`].
-    Upkeep,
-}
-
-/// How many bytes several [`Usage`]s hold together.
-#[derive(Clone, Debug, Default)]
-pub struct Total(Arc<AtomicUsize>);
-
-impl Total {
-    pub fn bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Counts bytes for as long as the result lives.
-    pub fn hold(&self, bytes: usize) -> Held {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-        Held { total: self.clone(), bytes }
-    }
-}
-
-/// Bytes that are counted in a [`Total`] until this is dropped.
-#[derive(Debug)]
-pub struct Held {
-    total: Total,
-    bytes: usize,
-}
-
-impl Held {
-    /// It is so many now.
-    pub fn set(&mut self, bytes: usize) {
-        self.total.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
-        self.bytes = bytes;
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.total.0.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// What a thread is taken to cost: the part of its stack that is used, and what the system keeps for it.
-pub const THREAD: usize = 1 << 20;
-
-/// How many bytes a context holds, by use, and the most it ever held.
-#[derive(Debug, Default)]
-pub struct Usage {
-    tensors: AtomicUsize,
-    graphs: AtomicUsize,
-    scratch: AtomicUsize,
-    total: AtomicUsize,
-    peak: AtomicUsize,
-    upkeep: AtomicUsize,
-    /// What it is a part of.
-    all: OnceLock<Total>,
-}
-
-/// The numbers of a [`Usage`] at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UsageNumbers {
-    pub tensors: usize,
-    pub graphs: usize,
-    pub scratch: usize,
-    pub peak: usize,
-}
-
-impl Usage {
-    pub fn numbers(&self) -> UsageNumbers {
-        let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
-        UsageNumbers {
-            tensors: load(&self.tensors),
-            graphs: load(&self.graphs),
-            scratch: load(&self.scratch),
-            peak: load(&self.peak),
-        }
-    }
-
-    fn counter(&self, kind: Use) -> &AtomicUsize {
-        match kind {
-            Use::Tensors => &self.tensors,
-            Use::Graphs => &self.graphs,
-            Use::Scratch => &self.scratch,
-            Use::Upkeep => &self.upkeep,
-        }
-    }
-
-    /// Is counted in a total, too, from now on. Called once, before anything is charged.
-    pub fn is_part_of(&self, total: Total) {
-        debug_assert_eq!(self.total.load(Ordering::Relaxed), 0);
-        let _ = self.all.set(total);
-    }
-
-    /// Counts bytes for as long as the result lives.
-    pub fn charge(self: &Arc<Self>, kind: Use, bytes: usize) -> Charge {
-        self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
-        if kind != Use::Upkeep {
-            let total = self.total.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            self.peak.fetch_max(total, Ordering::Relaxed);
-        }
-        let held = self.all.get().map(|all| all.hold(bytes));
-        Charge { usage: self.clone(), kind, bytes, _held: held }
-    }
-}
-
-/// Bytes that are counted in a [`Usage`] until this is dropped.
-#[derive(Debug)]
-pub struct Charge {
-    usage: Arc<Usage>,
-    kind: Use,
-    bytes: usize,
-    _held: Option<Held>,
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.usage.counter(self.kind).fetch_sub(self.bytes, Ordering::Relaxed);
-        if self.kind != Use::Upkeep {
-            self.usage.total.fetch_sub(self.bytes, Ordering::Relaxed);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,33 +268,5 @@ mod tests {
     fn what_the_machine_does_not_have_is_refused() {
         assert_eq!(Bytes::zeroed(usize::MAX / 4).unwrap_err().kind(), Kind::Unknown);
         assert_eq!(Bytes::zeroed(usize::MAX).unwrap_err().kind(), Kind::Unknown);
-    }
-
-    #[test]
-    fn usage_goes_up_and_down() {
-        let usage = Arc::new(Usage::default());
-        let first = usage.charge(Use::Tensors, 10);
-        drop(usage.charge(Use::Graphs, 5));
-        drop(first);
-        assert_eq!(usage.numbers(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, peak: 15 });
-    }
-
-    #[test]
-    fn a_total_has_what_all_its_parts_hold() {
-        let total = Total::default();
-        let parts = [(); 2].map(|()| Arc::new(Usage::default()));
-        parts.iter().for_each(|part| part.is_part_of(total.clone()));
-        let tensor = parts[0].charge(Use::Tensors, 10);
-        let thread = parts[1].charge(Use::Upkeep, 300);
-        let mut object = total.hold(1000);
-        assert_eq!(total.bytes(), 1310);
-        assert_eq!(parts[1].numbers(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, peak: 0 });
-        object.set(2000);
-        drop(tensor);
-        assert_eq!(total.bytes(), 2300);
-        object.set(500);
-        assert_eq!(total.bytes(), 800);
-        drop((object, thread));
-        assert_eq!(total.bytes(), 0);
     }
 }

@@ -72,7 +72,7 @@ impl Harness {
     }
 
     fn write(&self, tensor: TensorId, label: &str) {
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into() }).unwrap();
+        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into(), charge: None }).unwrap();
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId, label: &str) {

@@ -84,7 +84,9 @@ impl Harness {
 
     fn write(&self, tensor: TensorId, value: f32) {
         let bytes: Vec<u8> = (0..COUNT).flat_map(|_| value.to_le_bytes()).collect();
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() }).unwrap();
+        self.timeline
+            .send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new(), charge: None })
+            .unwrap();
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId) {
@@ -223,7 +225,7 @@ fn all_memory_goes() {
         harness.timeline.send(Task::DestroyTensor { tensor }).unwrap();
     }
     harness.timeline.send(Task::DestroyGraph { graph: GRAPH }).unwrap();
-    assert!(matches!(harness.timeline.usage(), UsageNumbers { tensors: 0, graphs: 0, scratch: 0, .. }));
+    assert!(matches!(harness.timeline.usage(), UsageNumbers { tensors: 0, packed: 0, constants: 0, scratch: 0, .. }));
 }
 
 #[test]

@@ -14,7 +14,7 @@ const { argument } = require('../webidl.js');
 const { NO_DIGESTS, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
-const { requireBytes } = require('./options.js');
+const { requireBytes, requireMemoryLimit } = require('./options.js');
 const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
 const { receive, streamOf } = require('./stream.js');
@@ -36,12 +36,13 @@ async function loadOnnx(context, source, options = {}) {
   }
   const stream = streamOf(NAME, source);
   const origin = stream === undefined ? modelSource(NAME, source) : undefined;
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, fpMath, label = '', integrity, signal, onProgress } = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, signal, onProgress } = requireObject('options', options);
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
     overridable: requireNames(overridable),
     maxBytes: maxBytes === undefined ? undefined : requireBytes(NAME, '', maxBytes),
+    memoryLimit: memoryLimit === undefined ? undefined : requireMemoryLimit(NAME, memoryLimit),
     fpMath: fpMathOption(NAME, '', fpMath),
     digests: integrityOf(NAME, integrity),
   };
@@ -71,13 +72,14 @@ async function loadOnnx(context, source, options = {}) {
  * @param {Record<string, ArrayBufferView>} [wish.constants] by the names of inputs
  * @param {string[]} [wish.overridable] inputs
  * @param {number} [wish.maxBytes]
+ * @param {number} [wish.memoryLimit]
  * @param {Map<string, string | object>} [wish.external] files by their locations
  * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
  * @param {string} [wish.fpMath]
  * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
  */
 async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS } = wish;
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1 } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -85,7 +87,7 @@ async function open(context, label, origin, wish) {
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit],
     );
   });
   return { handle, opened };

@@ -54,7 +54,7 @@ class Model {
   constructor(context, contextState, handle, label, opened) {
     this.context = context;
     this.contextState = contextState;
-    /** Nothing when the file is no longer needed. @type {number | undefined} */
+    /** Nothing once it is closed. @type {number | undefined} */
     this.handle = handle;
     this.label = label;
     /** @type {Signature[]} */
@@ -118,7 +118,7 @@ class Model {
     }
     this.only = plan;
     // One plan is all, which has what it needs of the file.
-    if (!plan.isProgram && !this.hasSteps) this.#closeFile();
+    if (!plan.isProgram && !this.hasSteps) native.releaseOnnxFile(this.handle);
   }
 
   /**
@@ -240,14 +240,14 @@ class Model {
   #close() {
     this.whenClosed?.();
     this.plans.clear();
-    this.#closeFile();
-  }
-
-  #closeFile() {
-    if (this.handle === undefined) return;
     collected.unregister(this);
     native.closeOnnx(this.handle);
     this.handle = undefined;
+  }
+
+  memoryUsage() {
+    if (this.handle !== undefined) return native.onnxMemoryUsage(this.handle);
+    return { tensors: 0, graphs: 0, packed: 0, constants: 0, scratch: 0, caches: 0, pendingWrites: 0, peak: 0 };
   }
 
   /** Ends when the memory of a model that was destroyed has gone back. */

@@ -91,6 +91,11 @@ class OnnxModel {
     return createBindings(usable(this, 'createBindings'), given);
   }
 
+  /** The bytes that it holds, by use (docs/extensions.md C11). */
+  memoryUsage() {
+    return self(this, 'memoryUsage').memoryUsage();
+  }
+
   /** Releases the weights and all plans. Runs in flight are completed. */
   destroy() {
     self(this, 'destroy').destroy();

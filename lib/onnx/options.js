@@ -13,6 +13,12 @@ function requireBytes(operator, label, maxBytes) {
   throw typeError(operator, label, `options: maxBytes: found ${show(maxBytes)}, allowed a number of bytes`);
 }
 
+/** The most bytes that a model may hold. */
+function requireMemoryLimit(operator, memoryLimit) {
+  if (Number.isSafeInteger(memoryLimit) && memoryLimit >= 0) return memoryLimit;
+  throw typeError(operator, '', `options: memoryLimit: found ${show(memoryLimit)}, allowed a whole number of bytes`);
+}
+
 /**
  * What a caller wants of a run.
  * @param {string} operator
@@ -63,4 +69,4 @@ function arraysOf(operator, label, signatures, outputs) {
   return arrays;
 }
 
-module.exports = { requireBytes, runOptions };
+module.exports = { requireBytes, requireMemoryLimit, runOptions };

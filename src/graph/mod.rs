@@ -38,7 +38,7 @@ pub use number::Number;
 pub use ops::Op;
 
 use crate::error::{Error, Kind, Result};
-use crate::memory;
+use crate::memory::{self, Usage};
 use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
@@ -70,6 +70,8 @@ pub struct Shared {
     computed: Arc<Mutex<HashMap<u128, WeakBytes>>>,
     /// What was found out about constants, by what tells them apart.
     facts: Arc<Mutex<HashMap<u128, Arc<Facts>>>>,
+    /// Where the memory of a model is counted.
+    usage: Arc<OnceLock<Arc<Usage>>>,
 }
 
 impl Shared {
@@ -101,6 +103,16 @@ impl Shared {
         let stable = self.stable.read().unwrap_or_else(PoisonError::into_inner);
         let before = stable.range(..=first).next_back();
         before.is_some_and(|(start, length)| first + bytes.len() <= start + length)
+    }
+
+    /// Says where the memory of the graphs is counted: with the model, and so with its context.
+    pub fn is_counted_in(&self, usage: &Arc<Usage>) {
+        let _ = self.usage.set(usage.clone());
+    }
+
+    /// Where somebody has said that it is counted.
+    pub fn usage(&self) -> Option<&Arc<Usage>> {
+        self.usage.get()
     }
 
     /// Says that there may be several graphs, which have constants in common.

@@ -78,7 +78,7 @@ impl Context {
         let mut held = self.on_device.borrow_mut();
         // What is gone is not counted beside what is new.
         held.clear();
-        let kinds = [Use::Tensors, Use::Graphs, Use::Scratch];
+        let kinds = [Use::Tensors, Use::Constants, Use::Scratch];
         held.extend(kinds.into_iter().zip(bytes).map(|(kind, bytes)| foreign.usage().charge(kind, bytes)));
     }
 
@@ -183,9 +183,9 @@ impl Environment {
     }
 }
 
-/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath)`
+/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath, memoryLimit)`
 ///
-/// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
+/// A negative limit is none. /// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let device = call.string(1)?;
@@ -194,6 +194,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let threads = call.unsigned(4)? as usize;
     let label = call.string(5)?;
     let fp_math = fp_math(&call.string(6)?)?;
+    let memory_limit = limit_of(call.number(7)?);
     let (gpu, required) = match device.as_str() {
         "cpu" => (false, false),
         "gpu" => (true, true),
@@ -226,7 +227,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let lost = move |message| queue.announce(request, Outcome::Lost { context: handle, message });
     let outcome = |(handle, (accelerated, device))| Outcome::Context { handle, accelerated, device };
     let done = environment.settler.promise(call.scope, request, outcome)?;
-    let start = Start { found, running, total, lost };
+    let start = Start { found, running, total, memory_limit, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
         done.report(start.on(Cpu::new(threads)).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)));
@@ -257,6 +258,12 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
+/// A number of bytes, or none where it is negative.
+pub fn limit_of(bytes: f64) -> Option<usize> {
+    // A number beyond the range is the greatest.
+    (bytes >= 0.0).then_some(bytes as usize)
+}
+
 /// `lib/` has checked the name.
 pub fn fp_math(name: &str) -> Result<FpMath> {
     FpMath::named(name).ok_or_else(|| stale("fpMath"))
@@ -267,12 +274,16 @@ struct Start<L> {
     found: Arc<OnceLock<Capabilities>>,
     running: Arc<Running>,
     total: Total,
+    memory_limit: Option<usize>,
     lost: L,
 }
 
 impl<L: FnOnce(String) + Send + 'static> Start<L> {
     fn on(self, backend: impl Backend) -> Result<()> {
         backend.usage().is_part_of(self.total);
+        if let Some(bytes) = self.memory_limit {
+            backend.usage().limit_to(bytes);
+        }
         let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
         let device = Capabilities { limits, usage, is_elsewhere: backend.is_elsewhere() };
         match Timeline::start(backend, self.lost) {
@@ -320,14 +331,27 @@ pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let usage = context.usage()?;
         Ok(context.running.with(Timeline::usage).unwrap_or_else(|| usage.numbers()))
     })?;
-    let scope = call.scope;
+    Ok(Some(usage_object(call.scope, numbers)?))
+}
+
+/// The numbers for script.
+pub fn usage_object<'s>(scope: Scope<'s>, numbers: UsageNumbers) -> Result<Value<'s>> {
+    let UsageNumbers { tensors, packed, constants, scratch, caches, pending_writes, peak } = numbers;
     let result = scope.object()?;
-    for (name, bytes) in
-        [("tensors", numbers.tensors), ("graphs", numbers.graphs), ("scratch", numbers.scratch), ("peak", numbers.peak)]
-    {
+    let all = [
+        ("tensors", tensors),
+        ("graphs", packed + constants),
+        ("packed", packed),
+        ("constants", constants),
+        ("scratch", scratch),
+        ("caches", caches),
+        ("pendingWrites", pending_writes),
+        ("peak", peak),
+    ];
+    for (name, bytes) in all {
         scope.set(result, name, scope.number(bytes as f64)?)?;
     }
-    Ok(Some(result))
+    Ok(result)
 }
 
 /// `awaitContext(request, context)`: settles once everything asked of it before has been looked at. What was destroyed is gone then.

@@ -137,7 +137,8 @@ pub fn constant_bytes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let descriptor = Descriptor { data_type: call.data_type(1)?, shape: call.unsigned_list(2)? };
         let bytes = bytes::copy(call.scope, call.value(3)).map_err(|error| error.of("constant", ""))?;
         let usage = call.environment.with_context(builder.context, |context| context.usage())?;
-        builder.charges.push(usage.charge(Use::Graphs, bytes.len()));
+        let charge = usage.reserve(Use::Constants, bytes.len()).map_err(|error| error.of("constant", ""))?;
+        builder.charges.push(charge);
         let id = builder.graph.constant(descriptor, ConstantBytes::new(bytes))?;
         describe(call.environment, builder, id);
         Ok(None)

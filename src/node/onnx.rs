@@ -3,7 +3,7 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::compute;
-use super::contexts::fp_math;
+use super::contexts::{fp_math, limit_of, usage_object};
 use super::graphs::Graph;
 use super::handles::Handle;
 use super::programs::{self, Described};
@@ -11,7 +11,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::error::{Error, Result};
 use crate::graph::{self, Descriptor, Shared};
-use crate::memory::Held;
+use crate::memory::{Held, Usage};
 use crate::onnx::{
     self, Bounds, Cut, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, RefusedNode, Signature, Size, Summary,
     Tensor,
@@ -44,8 +44,9 @@ pub struct Loaded {
     pub context: Handle,
     /// Once it was read.
     program: Arc<OnceLock<Arc<Program>>>,
+    usage: Arc<Usage>,
     /// For the bytes of a model that is no file.
-    _held: Held,
+    held: Held,
 }
 
 /// A model's file, or the copy of its bytes.
@@ -167,7 +168,7 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath, algorithm, digests)`: the handle of a model that is being read. A negative number of bytes stands for the default, and no
+/// outline, fpMath, algorithm, digests, memoryLimit)`: the handle of a model that is being read. A negative number of bytes stands for the default, or for no limit of memory, and no
 /// name of how to compute for the context's. The model's own bytes must have one of the digests, if there is an algorithm.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
@@ -187,19 +188,19 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         values: inputs.into_iter().zip(values).collect(),
         overridable: overridable.into_iter().collect(),
     };
-    let most_bytes = call.number(10)?;
-    // A number beyond the range is the greatest.
-    let most_bytes = (most_bytes >= 0.0).then_some(most_bytes as usize);
+    let most_bytes = limit_of(call.number(10)?);
     let locations: Vec<String> = call.scope.elements(call.value(11), Scope::as_string)?;
     let external: Vec<Origin> = call.scope.elements(call.value(12), Origin::of)?;
     let tells_outputs = call.scope.as_boolean(call.value(13))?;
     let fp_math_name = call.string(14)?;
     let algorithm = call.string(15)?;
     let digests: Vec<crate::memory::Bytes> = call.scope.elements(call.value(16), bytes::copy)?;
+    let memory_limit = limit_of(call.number(17)?);
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
         let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
     })?;
+    let usage = Arc::new(Usage::of_model(&usage, memory_limit));
     let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
@@ -208,6 +209,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (found, outcome) = (program.clone(), program.clone());
     let refusals = Arc::new(OnceLock::new());
     let refused = refusals.clone();
+    let counted = usage.clone();
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::OnnxModel(outcome, refused))?;
     in_background("loadOnnx", label, done, move |done| {
         let read = guarded(|| {
@@ -235,6 +237,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         match read {
             Ok((loaded, unknown, outputs, steps, has_only_tensors)) => {
                 let _ = refusals.set(unknown);
+                let shared = Shared::default();
+                shared.is_counted_in(&counted);
                 let _ = found.set(Arc::new(Program {
                     steps,
                     loaded,
@@ -244,8 +248,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                     bounds,
                     device: Arc::new(device),
                     fp_math,
-                    shared: Shared::default(),
-                    weights: Weights::new(usage),
+                    shared,
+                    weights: Weights::new(counted),
                     cache: Arc::default(),
                 }));
                 done.report(Ok(()));
@@ -254,7 +258,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             Err(error) => Err((error, done)),
         }
     });
-    let model = environment.models.borrow_mut().insert(Loaded { context, program, _held: held });
+    let model = environment.models.borrow_mut().insert(Loaded { context, program, usage, held });
     Ok(Some(call.scope.number(model.to_number())?))
 }
 
@@ -262,6 +266,21 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     drop(call.environment.models.borrow_mut().remove(call.handle(0)?));
     Ok(None)
+}
+
+/// `releaseOnnxFile(model)`: nothing more is made of the file. The memory of what was made can still be asked for.
+pub fn release_file<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    if let Some(model) = call.environment.models.borrow_mut().get_mut(call.handle(0)?) {
+        model.program = Arc::default();
+        model.held.set(DESCRIPTION);
+    }
+    Ok(None)
+}
+
+/// `onnxMemoryUsage(model)`
+pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let numbers = call.environment.models.borrow().get(call.handle(0)?).map(|model| model.usage.numbers());
+    Ok(Some(usage_object(call.scope, numbers.ok_or_else(|| stale("model"))?)?))
 }
 
 pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> {

@@ -97,7 +97,8 @@ pub fn create_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         check(context, &descriptor, "createConstantTensor", &label)?;
         let bytes = bytes::copy(call.scope, call.value(4)).map_err(|error| error.of("createConstantTensor", &label))?;
         check_length(&bytes, &descriptor).map_err(|error| error.of("createConstantTensor", &label))?;
-        let charge = context.usage()?.charge(Use::Tensors, bytes.len());
+        let charge = context.usage()?.reserve(Use::Tensors, bytes.len());
+        let charge = charge.map_err(|error| error.of("createConstantTensor", &label))?;
         let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
         done.report(Ok(()));
         Ok((TensorId(context.next()), ConstantBytes::new(Counted { bytes, _charge: charge })))
@@ -166,7 +167,9 @@ pub fn write<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let bytes = bytes::copy(call.scope, call.value(1)).map_err(|error| error.of("writeTensor", &label))?;
         check_length(&bytes, &tensor.descriptor).map_err(|error| error.of("writeTensor", &label))?;
         environment.with_context(tensor.context, |context| {
-            context.send(Task::Write { tensor: tensor.id, bytes, label })?;
+            let charge = context.usage()?.reserve(Use::PendingWrites, bytes.len());
+            let charge = charge.map_err(|error| error.of("writeTensor", &label))?;
+            context.send(Task::Write { tensor: tensor.id, bytes, label, charge: Some(charge) })?;
             Ok(None)
         })
     })

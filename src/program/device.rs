@@ -162,7 +162,7 @@ impl Device {
 
     pub fn upload(self: &Arc<Self>, descriptor: &Descriptor, bytes: &[u8], failures: &Failures) -> Result<Arc<OwnedTensor>> {
         let tensor = self.tensor(descriptor, failures)?;
-        self.send(Task::Write { tensor: tensor.id, bytes: Bytes::copy_of(bytes)?, label: String::new() })?;
+        self.send(Task::Write { tensor: tensor.id, bytes: Bytes::copy_of(bytes)?, label: String::new(), charge: None })?;
         Ok(tensor)
     }
 

@@ -41,10 +41,10 @@ impl Copy {
         if let Some(found) = all.get(&identity).and_then(Weak::upgrade) {
             return Ok(found);
         }
+        let charge = usage.reserve(Use::Constants, bytes.len())?;
         let copy = Bytes::copy_of(bytes)?;
         let_go(bytes);
         let kept = Kept::new(&copy);
-        let charge = usage.charge(Use::Graphs, bytes.len());
         let copy = Arc::new(Copy { _kept: kept, bytes: ConstantBytes::new(copy), _charge: charge });
         all.insert(identity, Arc::downgrade(&copy));
         if all.len().is_power_of_two() {

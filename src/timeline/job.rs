@@ -6,7 +6,7 @@ use crate::done::Done;
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
-use crate::memory::Bytes;
+use crate::memory::{Bytes, Charge};
 use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +24,7 @@ pub enum Work<B: Backend> {
         tensor: TensorRef<B::Tensor>,
         bytes: Bytes,
         label: String,
+        charge: Option<Charge>,
     },
     Read {
         tensor: TensorRef<B::Tensor>,
@@ -79,6 +80,8 @@ pub enum End<B: Backend> {
         what: &'static str,
         label: String,
         graph: Option<Arc<GraphEntry<B>>>,
+        /// What counted the bytes of a write while it was pending.
+        _pending: Option<Charge>,
     },
     /// The outputs go to the caller's memory, and the caller hears of the result.
     Computed {

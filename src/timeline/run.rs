@@ -208,13 +208,13 @@ impl<B: Backend> Loop<B> {
                 let result = self.create_tensor(tensor, &descriptor).map_err(|error| error.of("createTensor", &label));
                 done.report(result);
             }
-            Task::Write { tensor, bytes, label } => {
+            Task::Write { tensor, bytes, label, charge } => {
                 // Only a tensor whose creation failed, or one that was destroyed, is unknown: nobody can see the write.
                 let Some((tensor, None)) = self.own_tensor(tensor) else { return };
                 let mut wait = Wait::new(&self.jobs);
                 wait.for_writing(&tensor);
                 let wait = wait.jobs;
-                self.add(Work::Write { tensor, bytes, label }, &wait);
+                self.add(Work::Write { tensor, bytes, label, charge }, &wait);
             }
             Task::Read { tensor, into, done } => {
                 let Some(tensor) = self.tensor(tensor) else {
@@ -367,7 +367,7 @@ impl<B: Backend> Loop<B> {
                     let mut wait = Wait::new(&self.jobs);
                     wait.for_writing(&tensor);
                     let bytes = Bytes::copy_of(memory.as_slice())?;
-                    self.add(Work::Write { tensor: tensor.clone(), bytes, label: label.to_owned() }, &[]);
+                    self.add(Work::Write { tensor: tensor.clone(), bytes, label: label.to_owned(), charge: None }, &[]);
                     tensor
                 }
             };
@@ -429,9 +429,9 @@ impl<B: Backend> Loop<B> {
     }
 
     fn create_tensor(&mut self, id: TensorId, descriptor: &Descriptor) -> Result<()> {
+        let charge = self.backend.usage().reserve(Use::Tensors, descriptor.byte_length())?;
         let storage =
             catch_unwind(AssertUnwindSafe(|| self.backend.allocate(descriptor))).unwrap_or_else(|p| Err(from_panic(&*p)))?;
-        let charge = self.backend.usage().charge(Use::Tensors, descriptor.byte_length());
         let descriptor = descriptor.clone();
         self.tensors.insert(id, Named { tensor: Tensor::new(storage), descriptor, charge: Arc::new(charge) });
         Ok(())
@@ -478,9 +478,12 @@ impl<B: Backend> Loop<B> {
 
     fn start(&mut self, id: JobId) {
         match self.jobs.start(id) {
-            Work::Write { tensor, bytes, label } => {
+            Work::Write { tensor, bytes, label, charge } => {
                 let storage = tensor.storage.clone();
-                self.jobs.set_end(id, End::Wrote { outputs: smallvec![tensor], what: "writeTensor", label, graph: None });
+                self.jobs.set_end(
+                    id,
+                    End::Wrote { outputs: smallvec![tensor], what: "writeTensor", label, graph: None, _pending: charge },
+                );
                 self.backend.write(&storage, bytes, self.reporter(id));
             }
             Work::Read { tensor, into, done, of } => {
@@ -518,7 +521,8 @@ impl<B: Backend> Loop<B> {
                     outputs: outputs.iter().map(|tensor| Some(tensor.storage.clone())).collect(),
                 };
                 let label = if label.is_empty() { graph.label.clone() } else { label };
-                self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()) });
+                self.jobs
+                    .set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()), _pending: None });
                 self.execute(id, (number, watch), &graph, &inputs, bindings);
             }
             Work::Compute { graph, inputs, outputs, mut end, run } => {
@@ -575,7 +579,7 @@ impl<B: Backend> Loop<B> {
         let ready = &mut self.ready;
         let end = self.jobs.finish(id, &mut |dependent| ready.push_back(dependent));
         match end {
-            Some(End::Wrote { outputs, what, label, graph }) => {
+            Some(End::Wrote { outputs, what, label, graph, _pending }) => {
                 let error = result.err().map(|error| failed(error, what, &label, graph.as_deref()));
                 for tensor in outputs {
                     tensor.state().error = error.clone();

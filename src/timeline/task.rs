@@ -5,7 +5,7 @@ use crate::done::Done;
 use crate::error::{Error, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::{HostBuffer, Placements};
-use crate::memory::{Bytes, UsageNumbers};
+use crate::memory::{Bytes, Charge, UsageNumbers};
 use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -99,7 +99,13 @@ pub enum Task {
     /// Makes a tensor of zeros.
     CreateTensor { tensor: TensorId, descriptor: Descriptor, label: String, done: Done<()> },
     /// Replaces a tensor's contents.
-    Write { tensor: TensorId, bytes: Bytes, label: String },
+    Write {
+        tensor: TensorId,
+        bytes: Bytes,
+        label: String,
+        /// What counts the bytes until they are written.
+        charge: Option<Charge>,
+    },
     /// Copies a tensor's contents to the caller.
     Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
     /// Gives another tensor what one has, which may be new by that. Nothing is copied: who is written first gets memory of its own, since

@@ -238,7 +238,7 @@ impl Harness {
     }
 
     fn write(&self, tensor: TensorId, byte: u8) {
-        self.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() });
+        self.send(Task::Write { tensor, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new(), charge: None });
     }
 
     fn tensor_bytes(&self) -> usize {
@@ -427,7 +427,7 @@ fn what_waits_hears_what_the_timeline_panicked_of() {
     // Asked for while a run has the thread, so that it is there when the panic comes.
     harness.dispatch(slow, &[a, b], "");
     harness.here.0.recv().unwrap();
-    harness.send(Task::Write { tensor: a, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new() });
+    harness.send(Task::Write { tensor: a, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new(), charge: None });
     let read = harness.ask(a);
     harness.here.1.send(()).unwrap();
     let error = read.recv().unwrap().unwrap_err();
@@ -601,7 +601,7 @@ fn a_panic_on_the_calling_thread_ends_the_timeline() {
     let (harness, _) = Harness::lent(None);
     let tensor = harness.tensor();
     harness.timeline.usage();
-    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new() });
+    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new(), charge: None });
     // Nothing hangs, whoever noticed first.
     let error = harness.read(tensor).unwrap_err();
     let expected = ["the context's thread panicked: assertion `left != right` failed: on purpose", run::ENDED];
@@ -621,7 +621,12 @@ fn threads_that_do_tasks_themselves_keep_the_order_of_each() {
             scope.spawn(move || {
                 let work = || {
                     let send = |task| way.send(task).unwrap();
-                    let write = |byte| Task::Write { tensor: one, bytes: Bytes::copy_of(&[byte]).unwrap(), label: String::new() };
+                    let write = |byte| Task::Write {
+                        tensor: one,
+                        bytes: Bytes::copy_of(&[byte]).unwrap(),
+                        label: String::new(),
+                        charge: None,
+                    };
                     let add = |tensors: [TensorId; 3]| Task::Dispatch {
                         graph: add,
                         tensors: tensors.into_iter().collect(),
@@ -713,7 +718,7 @@ fn four(harness: &Harness, bytes: [u8; 4]) -> (TensorId, impl Fn() -> Result<[u8
     let tensor = TensorId(harness.id());
     let descriptor = Descriptor::new(DataType::Uint8, [4]);
     harness.send(Task::CreateTensor { tensor, descriptor, label: String::new(), done: Done::ignored() });
-    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new() });
+    harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new(), charge: None });
     let read = move || {
         let (sender, receiver) = bounded(1);
         let (into, address) = leaked(4);

@@ -106,7 +106,9 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
         wait(&|done| Task::CreateTensor { tensor: *tensor, descriptor: descriptor.clone(), label: String::new(), done });
     }
     for ((tensor, _), bytes) in tensors.iter().zip(inputs) {
-        timeline.send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new() }).unwrap();
+        timeline
+            .send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new(), charge: None })
+            .unwrap();
     }
     let ids = tensors.iter().map(|(tensor, _)| *tensor).collect();
     timeline.send(Task::Dispatch { graph: id, tensors: ids, label: String::new() }).unwrap();

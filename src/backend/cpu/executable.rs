@@ -434,10 +434,12 @@ pub fn choices(mut plan: Plan, target: &Target) -> Vec<(String, &'static str)> {
 
 impl Executable {
     /// # Errors
-    /// `UnknownError` when constants must be copied and there is no memory for them, `InvalidStateError` when the context ends
-    /// meanwhile.
+    /// `UnknownError` when there is no memory for constants and packed weights, `QuotaExceededError` where the context or the model may
+    /// not hold them, `InvalidStateError` when the context ends meanwhile.
     pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
         let target = &Target { fp_math: plan.fp_math, ..*target };
+        let of_context = usage;
+        let usage = &plan.shared.usage().unwrap_or(of_context).clone();
         let (mut constants, mut steps) = Step::of_plan(&mut plan);
         let of_model = plan.shared.of::<OfModel>();
         let lengths =
@@ -461,7 +463,7 @@ impl Executable {
         let mut shared_charges = Vec::new();
         // What stays in a model's file, or is a copy that all of its graphs have, is counted with the model.
         for bytes in constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes)) {
-            match resident::charge(bytes, usage) {
+            match resident::charge(bytes, usage)? {
                 Some(charge) => shared_charges.push(charge),
                 None => constant_bytes += bytes.len(),
             }
@@ -480,7 +482,7 @@ impl Executable {
             arena_length: plan.arena_length,
             arenas: of_model.arenas.clone(),
             usage: usage.clone(),
-            _constants_charge: usage.charge(Use::Graphs, constant_bytes),
+            _constants_charge: usage.reserve(Use::Constants, constant_bytes)?,
             _shared_charges: shared_charges,
         };
         executable.assert_memory_is_sound();

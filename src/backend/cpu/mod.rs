@@ -132,7 +132,7 @@ impl Cpu {
             let members = self.0.target.threads.min(MOST_MEMBERS);
             let pool =
                 (members > 1).then(|| ThreadPool::new(members, self.0.host_thread.clone(), move || cancel.adopt_thread()))??;
-            Some((pool, self.upkeep(members - 1)))
+            Some((pool, self.overhead(members - 1)))
         };
         self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
     }
@@ -147,14 +147,14 @@ impl Cpu {
                 .start_handler(move |_| cancel.adopt_thread())
                 .build()
                 .ok()
-                .map(|pool| (pool, self.upkeep(self.0.target.threads)))
+                .map(|pool| (pool, self.overhead(self.0.target.threads)))
         };
         self.0.copy_pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
     }
 
     /// Counts threads.
-    fn upkeep(&self, threads: usize) -> Charge {
-        self.0.usage.charge(Use::Upkeep, threads * THREAD)
+    fn overhead(&self, threads: usize) -> Charge {
+        self.0.usage.charge(Use::Overhead, threads * THREAD)
     }
 }
 

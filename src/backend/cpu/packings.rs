@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::mem::replace;
 use std::ops::Deref;
+use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -191,13 +192,15 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     {
         return found;
     }
-    let mut bytes = Bytes::beside_others(length).unwrap_or_else(|error| panic!("{error}"));
+    let reserved = known.as_ref().map(|(_, usage, _)| usage.reserve(Use::Packed, length)).transpose();
+    let allocated = reserved.and_then(|charge| Ok((charge, Bytes::beside_others(length)?)));
+    // The build ends with the error.
+    let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
+    let packed = Arc::new(Packed { bytes, _charge: charge });
     match known {
-        None => Arc::new(Packed::own(bytes)),
-        Some((packings, usage, key)) => {
-            packings.keep(key, Arc::new(Packed { bytes, _charge: Some(usage.charge(Use::Graphs, length)) }))
-        }
+        None => packed,
+        Some((packings, _, key)) => packings.keep(key, packed),
     }
 }
 
@@ -222,7 +225,7 @@ mod tests {
         assert!(a.iter().all(|&byte| byte == 3) && b.iter().all(|&byte| byte == 4));
         let (again, _) = pack(7, &[1, 2], 9);
         assert!(Arc::ptr_eq(&a, &again));
-        assert_eq!(usage.numbers().graphs, 128);
+        assert_eq!(usage.numbers().packed, 128);
         // Another layout, another step.
         assert!(pack(7, &[1, 3], 9).0.iter().all(|&byte| byte == 9));
         assert!(pack(8, &[1, 2], 9).0.iter().all(|&byte| byte == 9));
@@ -244,10 +247,10 @@ mod tests {
         let (three, _) = within(&packings, &usage, || during(2, || [zeros(128), zeros(129), zeros(0)]));
         assert!(Arc::ptr_eq(&two[2], &three[0]) && !Arc::ptr_eq(&two[2], &three[1]));
         assert_eq!(three.each_ref().map(|zeros| zeros.len()), [128, 256, 0]);
-        assert_eq!((counted, usage.numbers().graphs), (0, 8 + 8 + 128 + 256));
+        assert_eq!((counted, usage.numbers().packed), (0, 8 + 8 + 128 + 256));
         // Outside of a graph nobody has them together.
         assert!(!Arc::ptr_eq(&row(&[1.0, 2.0]), &one));
         drop((one, two, three));
-        assert_eq!(usage.numbers().graphs, 0);
+        assert_eq!(usage.numbers().packed, 0);
     }
 }

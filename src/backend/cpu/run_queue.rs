@@ -167,9 +167,9 @@ impl Lane {
     /// Whether the system gives a thread.
     fn spawn(&self) -> bool {
         let (shared, cancel) = (self.shared.clone(), self.cancel.clone());
-        let upkeep = self.usage.charge(Use::Upkeep, THREAD);
+        let overhead = self.usage.charge(Use::Overhead, THREAD);
         let serve = move || {
-            let _upkeep = upkeep;
+            let _overhead = overhead;
             cancel.adopt_thread();
             shared.serve();
         };

@@ -187,7 +187,8 @@ impl Backend for Gpu {
     fn compile(&self, plan: Plan) -> Result<Executable> {
         let ask = || self.capabilities().check();
         let program = lower::lower(&plan, &self.0.device.target, &ask)?;
-        Executable::new(self.0.device.clone(), program, &plan.shared, &self.0.usage, &ask)
+        let usage = plan.shared.usage().unwrap_or(&self.0.usage);
+        Executable::new(self.0.device.clone(), program, &plan.shared, usage, &ask)
     }
 
     fn is_elsewhere(&self) -> bool {

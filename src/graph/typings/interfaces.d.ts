@@ -31,6 +31,11 @@ export interface MLContextOptions {
   numThreads?: number;
   /** Extension: permission to reduce the precision of products; tensors keep their types. No effect on a GPU. Default: `'strict'`. */
   fpMath?: MLFPMath;
+  /**
+   * Extension: the most bytes that `memoryUsage()` may count, without its peak. What would exceed it is refused with a
+   * `QuotaExceededError`. Default: no limit.
+   */
+  memoryLimit?: number;
   /** Extension: shown in messages and readable as `context.label`. */
   label?: string;
 }
@@ -134,11 +139,19 @@ export interface MLTensorLimits {
 export interface MLMemoryUsage {
   /** Tensors that are not destroyed, or that enqueued work still needs. */
   tensors: number;
-  /** Constants of graphs, and of builders that are not built yet. */
+  /** `packed` and `constants` together. */
   graphs: number;
+  /** Weights in the layout that kernels read. What several graphs share is counted once, where it was packed first. */
+  packed: number;
+  /** Constants that graphs read as they are, aligned copies of a model's weights, and constants of builders that are not built yet. */
+  constants: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;
-  /** The highest sum of the three so far. */
+  /** Caches and states of sequences. */
+  caches: number;
+  /** Data of `writeTensor()` that is not written yet. */
+  pendingWrites: number;
+  /** The highest sum of `tensors`, `graphs`, `scratch`, `caches` and `pendingWrites` so far. */
   peak: number;
 }
 

@@ -31,9 +31,11 @@ impl Memory {
 }
 
 impl HostMemory {
-    pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> HostMemory {
-        let _charge = usage.charge(Use::Tensors, bytes.len());
-        HostMemory { bytes, _charge }
+    /// # Errors
+    /// `QuotaExceededError` where the context or the model may not hold it.
+    pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> Result<HostMemory> {
+        let _charge = usage.reserve(Use::Caches, bytes.len())?;
+        Ok(HostMemory { bytes, _charge })
     }
 
     pub fn len(&self) -> usize {

@@ -157,7 +157,7 @@ impl Run<'_> {
             let tensor = device.tensor(descriptor, failures)?;
             return Ok((whole(&tensor), Memory::Device(tensor)));
         }
-        let memory = HostMemory::new(Bytes::zeroed(descriptor.byte_length())?, usage);
+        let memory = HostMemory::new(Bytes::zeroed(descriptor.byte_length())?, usage)?;
         // SAFETY: the memory is nobody else's before the run has ended, and the run keeps it until then.
         let operand = Operand::Host(unsafe { memory.buffer(0, memory.len()) });
         Ok((operand, Memory::Host(memory)))

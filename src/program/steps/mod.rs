@@ -347,7 +347,7 @@ impl Call {
         }
         let is_zeros = || bytes.chunks_exact(whole.max(1)).all(|part| part[needed..].iter().all(|&byte| byte == 0));
         let rest = match fixed.keeps_rest[number] && !is_zeros() {
-            true => Some(Rest::new(Bytes::copy_of(bytes)?, program.weights.usage())),
+            true => Some(Rest::new(Bytes::copy_of(bytes)?, program.weights.usage())?),
             false => None,
         };
         Ok(Input::Filled(rows, rest))

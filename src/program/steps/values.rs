@@ -37,9 +37,11 @@ pub struct Rest {
 }
 
 impl Rest {
-    pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> Arc<Rest> {
-        let charge = usage.charge(Use::Tensors, bytes.len());
-        Arc::new(Rest { bytes, _charge: charge })
+    /// # Errors
+    /// `QuotaExceededError` where the context or the model may not hold it.
+    pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> Result<Arc<Rest>> {
+        let charge = usage.reserve(Use::Caches, bytes.len())?;
+        Ok(Arc::new(Rest { bytes, _charge: charge }))
     }
 }
 
@@ -96,7 +98,7 @@ impl Value {
     /// # Errors
     /// `UnknownError` when there is no memory.
     pub fn state_of(bytes: &[u8], descriptor: Descriptor, usage: &Arc<Usage>) -> Result<Value> {
-        Ok(Value::state(Memory::Host(HostMemory::new(Bytes::copy_of(bytes)?, usage)), descriptor))
+        Ok(Value::state(Memory::Host(HostMemory::new(Bytes::copy_of(bytes)?, usage)?), descriptor))
     }
 
     /// The memory of a state.
@@ -126,7 +128,7 @@ impl Value {
     pub fn rest(&self, count: usize) -> Result<Option<Arc<Rest>>> {
         match &self.stored {
             Stored::Cache { rows, rest, .. } if rows.count() == count => Ok(rest.clone()),
-            Stored::Cache { rows, .. } => Ok(Some(Rest::new(self.read()?, rows.usage()))),
+            Stored::Cache { rows, .. } => Ok(Some(Rest::new(self.read()?, rows.usage())?)),
             Stored::State(_) => Ok(None),
         }
     }

@@ -19,7 +19,7 @@ impl Arenas {
     /// One of at least so many bytes; what is in it is left from other runs.
     ///
     /// # Errors
-    /// `UnknownError` when there is no memory for it.
+    /// `UnknownError` when there is no memory for it, `QuotaExceededError` where the context or the model may not hold it.
     pub fn take(&self, length: usize, usage: &Arc<Usage>) -> Result<Arena> {
         let found = {
             let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,8 +35,8 @@ impl Arenas {
             small => {
                 // Before there is memory for the larger one.
                 drop(small);
-                let bytes = Bytes::zeroed(length)?;
-                Ok(Arena { bytes, _charge: usage.charge(Use::Scratch, length) })
+                let charge = usage.reserve(Use::Scratch, length)?;
+                Ok(Arena { bytes: Bytes::zeroed(length)?, _charge: charge })
             }
         }
     }

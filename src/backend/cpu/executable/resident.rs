@@ -1,5 +1,6 @@
 //! Constants that steps read where they lie, once in the process: tables of embeddings, and what was computed from constants.
 
+use crate::error::Result;
 use crate::graph::{ConstantBytes, WeakBytes};
 use crate::memory::{Charge, Usage, Use, is_kept};
 use std::collections::HashMap;
@@ -37,21 +38,24 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
 }
 
 /// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
-pub fn charge(bytes: &[u8], usage: &Arc<Usage>) -> Option<Arc<Charge>> {
+///
+/// # Errors
+/// `QuotaExceededError` where the context or the model may not hold so many.
+pub fn charge(bytes: &[u8], usage: &Arc<Usage>) -> Result<Option<Arc<Charge>>> {
     if bytes.len() < WORTH_SHARING {
-        return None;
+        return Ok(None);
     }
     let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
     let place = (bytes.as_ptr().addr(), bytes.len());
     if let Some(charge) = all.charges.get(&place).and_then(Weak::upgrade) {
-        return Some(charge);
+        return Ok(Some(charge));
     }
-    let charge = Arc::new(usage.charge(Use::Graphs, bytes.len()));
+    let charge = Arc::new(usage.reserve(Use::Constants, bytes.len())?);
     all.charges.insert(place, Arc::downgrade(&charge));
     if all.charges.len().is_power_of_two() {
         all.charges.retain(|_, charge| charge.strong_count() > 0);
     }
-    Some(charge)
+    Ok(Some(charge))
 }
 
 #[cfg(test)]
@@ -71,10 +75,10 @@ mod tests {
         share(&mut unsuitable, |_| false);
         assert_ne!(place(&unsuitable), before);
         let usage = Arc::new(Usage::default());
-        let charges = [&one, &same].map(|constant| charge(constant.as_slice(), &usage));
-        assert!(charges.iter().all(Option::is_some) && charge(&[0; 100], &usage).is_none());
-        assert_eq!(usage.numbers().graphs, 2 * WORTH_SHARING);
+        let charges = [&one, &same].map(|constant| charge(constant.as_slice(), &usage).unwrap());
+        assert!(charges.iter().all(Option::is_some) && charge(&[0; 100], &usage).unwrap().is_none());
+        assert_eq!(usage.numbers().constants, 2 * WORTH_SHARING);
         drop(charges);
-        assert_eq!(usage.numbers().graphs, 0);
+        assert_eq!(usage.numbers().constants, 0);
     }
 }

@@ -87,8 +87,8 @@ impl OfModel {
         if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
             return Ok(found);
         }
+        let charge = usage.reserve(Use::Packed, constant.len())?;
         let buffer = upload(device, constant.as_slice(), BufferUsages::STORAGE)?;
-        let charge = usage.charge(Use::Graphs, buffer.size() as usize);
         let made = Arc::new(Counted { buffer, _charge: charge });
         if constants.len().is_power_of_two() {
             constants.retain(|_, constant| constant.strong_count() > 0);
@@ -103,8 +103,9 @@ impl OfModel {
         if let Some(found) = largest.upgrade().filter(|found| found.buffer.size() >= length as u64) {
             return Ok(found);
         }
+        let charge = usage.reserve(Use::Scratch, length)?;
         let buffer = device.buffer(length, BufferUsages::STORAGE)?;
-        let made = Arc::new(Counted { buffer, _charge: usage.charge(Use::Scratch, length) });
+        let made = Arc::new(Counted { buffer, _charge: charge });
         *largest = Arc::downgrade(&made);
         Ok(made)
     }
@@ -148,8 +149,8 @@ impl Executable {
         let sizes = match sizes.is_empty() {
             true => None,
             false => {
-                let buffer = upload(&device, &sizes, BufferUsages::UNIFORM)?;
-                Some(Counted { buffer, _charge: usage.charge(Use::Graphs, sizes.len()) })
+                let charge = usage.reserve(Use::Packed, sizes.len())?;
+                Some(Counted { buffer: upload(&device, &sizes, BufferUsages::UNIFORM)?, _charge: charge })
             }
         };
         let _counted = Begun::new(&device);

@@ -1,0 +1,296 @@
+//! How many bytes contexts and models hold, by use, and how many they may.
+
+use crate::error::{Error, Kind, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What memory is used for (`MLContext.memoryUsage()`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Tensors,
+    /// Weights as kernels want them.
+    Packed,
+    /// Constants that steps read as they are, and aligned copies of them.
+    Constants,
+    /// Memory for the values in between of runs.
+    Scratch,
+    /// Rows of sequences, and states.
+    Caches,
+    /// Data of `writeTensor()` that the timeline has not written yet.
+    PendingWrites,
+    /// Threads, and what describes script's objects: not among the numbers that are told, only in a [`Total`].
+    Overhead,
+}
+
+const USES: usize = Use::Overhead as usize + 1;
+
+/// How many bytes several [`Usage`]s hold together.
+#[derive(Clone, Debug, Default)]
+pub struct Total(Arc<AtomicUsize>);
+
+impl Total {
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes for as long as the result lives.
+    pub fn hold(&self, bytes: usize) -> Held {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Held { total: self.clone(), bytes }
+    }
+}
+
+/// Bytes that are counted in a [`Total`] until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    total: Total,
+    bytes: usize,
+}
+
+impl Held {
+    /// It is so many now.
+    pub fn set(&mut self, bytes: usize) {
+        self.total.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.total.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a thread is taken to cost: the part of its stack that is used, and what the system keeps for it.
+pub const THREAD: usize = 1 << 20;
+
+/// How many bytes a context, or a model of a context, holds, by use; the most it ever held; and the most it may.
+#[derive(Debug)]
+pub struct Usage {
+    by_use: [AtomicUsize; USES],
+    /// All but [`Use::Overhead`].
+    total: AtomicUsize,
+    peak: AtomicUsize,
+    /// `memoryLimit`.
+    limit: AtomicUsize,
+    /// The context of a model.
+    of_context: Option<Arc<Usage>>,
+    /// What it is a part of.
+    all: OnceLock<Total>,
+}
+
+impl Default for Usage {
+    fn default() -> Usage {
+        Usage {
+            by_use: Default::default(),
+            total: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+            of_context: None,
+            all: OnceLock::new(),
+        }
+    }
+}
+
+/// The numbers of a [`Usage`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageNumbers {
+    pub tensors: usize,
+    pub packed: usize,
+    pub constants: usize,
+    pub scratch: usize,
+    pub caches: usize,
+    pub pending_writes: usize,
+    pub peak: usize,
+}
+
+impl Usage {
+    /// Of a model, whose bytes are those of its context, too.
+    pub fn of_model(context: &Arc<Usage>, limit: Option<usize>) -> Usage {
+        Usage { limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)), of_context: Some(context.clone()), ..Usage::default() }
+    }
+
+    pub fn numbers(&self) -> UsageNumbers {
+        let of = |kind: Use| self.counter(kind).load(Ordering::Relaxed);
+        UsageNumbers {
+            tensors: of(Use::Tensors),
+            packed: of(Use::Packed),
+            constants: of(Use::Constants),
+            scratch: of(Use::Scratch),
+            caches: of(Use::Caches),
+            pending_writes: of(Use::PendingWrites),
+            peak: self.peak.load(Ordering::Relaxed),
+        }
+    }
+
+    fn counter(&self, kind: Use) -> &AtomicUsize {
+        &self.by_use[kind as usize]
+    }
+
+    /// Is counted in a total, too, from now on. Called once, before anything is charged.
+    pub fn is_part_of(&self, total: Total) {
+        debug_assert_eq!(self.total.load(Ordering::Relaxed), 0);
+        let _ = self.all.set(total);
+    }
+
+    /// From now on more bytes are refused. What is there stays.
+    pub fn limit_to(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are there already, or that no limit concerns, for as long as the result lives.
+    pub fn charge(self: &Arc<Self>, kind: Use, bytes: usize) -> Charge {
+        for level in self.levels() {
+            level.count(kind, bytes);
+        }
+        self.charged(kind, bytes)
+    }
+
+    /// Counts bytes that are about to be allocated, for as long as the result lives.
+    ///
+    /// # Errors
+    /// `QuotaExceededError` where the context or the model may not hold so many; nothing is counted then.
+    pub fn reserve(self: &Arc<Self>, kind: Use, bytes: usize) -> Result<Charge> {
+        for (number, level) in self.levels().enumerate() {
+            if let Err(error) = level.count_within_limit(kind, bytes) {
+                self.levels().take(number).for_each(|counted| counted.uncount(kind, bytes));
+                return Err(error);
+            }
+        }
+        self.levels().for_each(Usage::note_peak);
+        Ok(self.charged(kind, bytes))
+    }
+
+    fn charged(self: &Arc<Self>, kind: Use, bytes: usize) -> Charge {
+        let held = self.levels().find_map(|level| level.all.get()).map(|all| all.hold(bytes));
+        Charge { usage: self.clone(), kind, bytes, _held: held }
+    }
+
+    /// The model, if it is one, and the context.
+    fn levels(&self) -> impl Iterator<Item = &Usage> {
+        std::iter::successors(Some(self), |usage| usage.of_context.as_deref())
+    }
+
+    fn count(&self, kind: Use, bytes: usize) {
+        self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
+        if kind != Use::Overhead {
+            self.total.fetch_add(bytes, Ordering::Relaxed);
+            self.note_peak();
+        }
+    }
+
+    /// Once nothing that was counted is taken back.
+    fn note_peak(&self) {
+        self.peak.fetch_max(self.total.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn count_within_limit(&self, kind: Use, bytes: usize) -> Result<()> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let more = |total: usize| total.checked_add(bytes).filter(|&total| total <= limit);
+        match self.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => {
+                self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(total) => {
+                let whose = if self.of_context.is_some() { "model" } else { "context" };
+                let message = format!(
+                    "the memoryLimit of the {whose} is exceeded: {bytes} bytes were asked for, {total} are in use, {limit} are allowed"
+                );
+                Err(Error::new(Kind::QuotaExceeded, message))
+            }
+        }
+    }
+
+    fn uncount(&self, kind: Use, bytes: usize) {
+        self.counter(kind).fetch_sub(bytes, Ordering::Relaxed);
+        if kind != Use::Overhead {
+            self.total.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes that are counted in a [`Usage`] until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    usage: Arc<Usage>,
+    kind: Use,
+    bytes: usize,
+    _held: Option<Held>,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.usage.levels().for_each(|level| level.uncount(self.kind, self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_goes_up_and_down() {
+        let usage = Arc::new(Usage::default());
+        let first = usage.charge(Use::Tensors, 10);
+        drop(usage.charge(Use::Packed, 5));
+        drop(first);
+        assert_eq!(usage.numbers(), UsageNumbers { peak: 15, ..UsageNumbers::default() });
+    }
+
+    #[test]
+    fn a_total_has_what_all_its_parts_hold() {
+        let total = Total::default();
+        let parts = [(); 2].map(|()| Arc::new(Usage::default()));
+        parts.iter().for_each(|part| part.is_part_of(total.clone()));
+        let tensor = parts[0].charge(Use::Tensors, 10);
+        let thread = parts[1].charge(Use::Overhead, 300);
+        let mut object = total.hold(1000);
+        assert_eq!(total.bytes(), 1310);
+        assert_eq!(parts[1].numbers(), UsageNumbers::default());
+        object.set(2000);
+        drop(tensor);
+        assert_eq!(total.bytes(), 2300);
+        object.set(500);
+        assert_eq!(total.bytes(), 800);
+        drop((object, thread));
+        assert_eq!(total.bytes(), 0);
+    }
+
+    #[test]
+    fn what_exceeds_a_limit_is_refused_with_numbers_and_less_is_not() {
+        let context = Arc::new(Usage::default());
+        context.limit_to(100);
+        let first = context.reserve(Use::Tensors, 60).unwrap();
+        let error = context.reserve(Use::Packed, 41).unwrap_err();
+        assert_eq!(error.kind(), Kind::QuotaExceeded);
+        let told = "the memoryLimit of the context is exceeded: 41 bytes were asked for, 60 are in use, 100 are allowed";
+        assert_eq!(error.message(), told);
+        assert!(context.reserve(Use::Packed, usize::MAX).is_err());
+        assert_eq!(context.numbers(), UsageNumbers { tensors: 60, peak: 60, ..UsageNumbers::default() });
+        let second = context.reserve(Use::Packed, 40).unwrap();
+        // What no limit concerns is counted all the same.
+        let overhead = context.charge(Use::Overhead, 1000);
+        drop((first, overhead));
+        assert_eq!(context.numbers(), UsageNumbers { packed: 40, peak: 100, ..UsageNumbers::default() });
+        drop(second);
+    }
+
+    #[test]
+    fn a_model_is_counted_with_its_context() {
+        let (context, total) = (Arc::new(Usage::default()), Total::default());
+        context.is_part_of(total.clone());
+        context.limit_to(100);
+        let model = Arc::new(Usage::of_model(&context, Some(50)));
+        let packed = model.reserve(Use::Packed, 30).unwrap();
+        assert!(model.reserve(Use::Scratch, 21).unwrap_err().message().starts_with("the memoryLimit of the model"));
+        let tensor = context.reserve(Use::Tensors, 60).unwrap();
+        // The model may, the context may not: neither counts it.
+        assert!(model.reserve(Use::Scratch, 20).unwrap_err().message().starts_with("the memoryLimit of the context"));
+        assert_eq!(model.numbers(), UsageNumbers { packed: 30, peak: 30, ..UsageNumbers::default() });
+        assert_eq!(context.numbers(), UsageNumbers { packed: 30, tensors: 60, peak: 90, ..UsageNumbers::default() });
+        assert_eq!(total.bytes(), 90);
+        drop((packed, tensor));
+        assert_eq!((context.numbers().packed, model.numbers().packed, total.bytes()), (0, 0, 0));
+    }
+}
