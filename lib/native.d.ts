@@ -152,8 +152,10 @@ export function run(
 export function createWatch(withSteps: boolean): Handle;
 /** The runs that have it end as soon as they can, with an error; on a GPU those that have not begun. */
 export function giveUp(watch: Handle): void;
-/** The steps so far, on the CPU: operator, label, and when it began and ended in nanoseconds since the watch was made. */
-export function takeSteps(watch: Handle): [string, string, number, number][];
+/** Operator, label, when it began and ended in nanoseconds since the watch was made, implementation, text, multiplications, bytes. */
+export type Step = [string, string, number, number, string, string, number, number];
+/** The steps so far, on the CPU. */
+export function takeSteps(watch: Handle): Step[];
 export function destroyWatch(watch: Handle): void;
 /** Blocks the thread until it is done, like the next. */
 export function computeSync(

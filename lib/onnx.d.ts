@@ -212,6 +212,44 @@ export interface OnnxMetadata {
   properties: Record<string, string>;
 }
 
+/** A step of a run: one or several operators that one implementation computes. */
+export interface OnnxProfiledStep {
+  /** The main operator, with WebNN's name. */
+  operator: string;
+  /** The name of the node in the file, if it has one. */
+  label: string;
+  /** Milliseconds since the run began. */
+  began: number;
+  ms: number;
+  /** What computed it, such as `gemm.packed`. */
+  implementation: string;
+  /** All operators, shapes and the label. */
+  text: string;
+  /** Multiplications that the operators ask for; an implementation may need fewer. */
+  multiplications: number;
+  /** Bytes of inputs and outputs, each once. */
+  bytes: number;
+}
+
+export interface OnnxProfiledRun {
+  /** By `performance.now()`. */
+  began: number;
+  /** Until the result was there, including the time in queues. */
+  ms: number;
+  /** Empty on a GPU. */
+  steps: OnnxProfiledStep[];
+}
+
+/** A profile of runs. */
+export interface OnnxProfile {
+  /** The runs that have ended, in the order of their ends. */
+  readonly runs: OnnxProfiledRun[];
+  /** Runs that begin later are not profiled. */
+  stop(): void;
+  /** Chrome's trace format, for Perfetto. */
+  toJSON(): { traceEvents: object[]; displayTimeUnit: string };
+}
+
 /** A loaded model. */
 export class OnnxModel {
   private constructor();
@@ -234,6 +272,8 @@ export class OnnxModel {
    * sequence pass an array of shapes.
    */
   prepare(shapes: readonly Record<string, readonly number[] | readonly (readonly number[])[]>[]): Promise<void>;
+  /** Profiles the runs that begin from now on, until you stop it or call this again. */
+  profile(): OnnxProfile;
   /** Uses the tensors that you pass, and creates the others. */
   createBindings(given?: {
     inputs?: Record<string, MLTensor | OnnxInput>;

@@ -17,6 +17,19 @@ struct Watched {
     began: Instant,
 }
 
+/// A step, for people.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Operators, shapes and the label.
+    pub text: String,
+    /// The name of the implementation.
+    pub implementation: &'static str,
+    /// Multiplications that the operators ask for, whatever the implementation does without.
+    pub multiplications: usize,
+    /// Bytes that are read and written, each once.
+    pub bytes: usize,
+}
+
 /// When a step of a run was done, in nanoseconds since the watch began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
@@ -24,6 +37,7 @@ pub struct StepTime {
     pub label: String,
     pub began: u64,
     pub ended: u64,
+    pub description: Description,
 }
 
 impl Watch {
@@ -56,11 +70,13 @@ impl Watch {
     }
 
     /// Notes a step that is done, if that is wanted.
-    pub fn step(&self, operator: &'static str, label: &str, began: Instant) {
+    pub fn step(&self, operator: &'static str, label: &str, began: Instant, describe: impl FnOnce() -> Description) {
         let Some(watched) = &self.0 else { return };
         let Some(steps) = &watched.steps else { return };
+        let ended = Instant::now();
         let since = |time: Instant| time.saturating_duration_since(watched.began).as_nanos() as u64;
-        let step = StepTime { operator, label: label.to_owned(), began: since(began), ended: since(Instant::now()) };
+        let (began, ended) = (since(began), since(ended));
+        let step = StepTime { operator, label: label.to_owned(), began, ended, description: describe() };
         steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
     }
 

@@ -8,6 +8,7 @@ const { show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { solveShapes } = require('./inputs.js');
 const { runOptions } = require('./options.js');
+const { OnnxProfile, profileRun } = require('./profile.js');
 const { onAbort, watched } = require('./watch.js');
 
 /** @typedef {import('./model.js').Model} Model */
@@ -18,6 +19,8 @@ let behind;
 class OnnxModel {
   /** @type {Model} */
   #model;
+  /** Of runs that begin now. @type {OnnxProfile | undefined} */
+  #profile;
 
   constructor(key = undefined, model = undefined) {
     illegalUnless(key);
@@ -67,10 +70,20 @@ class OnnxModel {
     const given = model.read('run', inputs);
     const wish = runOptions('run', model, options);
     wish.signal?.throwIfAborted();
-    return watched(onAbort(wish.signal), (watch) => {
+    const work = (watch) => {
       wish.watch = watch;
       return model.run(given, wish);
+    };
+    return watched(onAbort(wish.signal), work, this.#profile && profileRun(this.#profile));
+  }
+
+  /** Profiles the runs that begin from now on, until it is stopped or another one is made. */
+  profile() {
+    usable(this, 'profile');
+    this.#profile = new OnnxProfile((profile) => {
+      if (this.#profile === profile) this.#profile = undefined;
     });
+    return this.#profile;
   }
 
   /**

@@ -12,7 +12,7 @@ const { show } = require('../show.js');
  * @param {((stop: (reason: unknown) => void) => () => void) | undefined} watching calls back when the caller gives up; gives what ends
  *   the watching
  * @param {(watch: number) => Promise<T>} work
- * @param {(steps: [string, string, number, number][]) => void} [tell] gets the steps of the run
+ * @param {(steps: import('../native').Step[]) => void} [tell] gets the steps of the run
  * @returns {Promise<T>}
  */
 function watched(watching, work, tell = undefined) {

@@ -45,7 +45,7 @@ class Profile {
 
   /**
    * The steps of a run, each of one or several nodes.
-   * @param {[string, string, number, number][]} steps
+   * @param {import('../native').Step[]} steps
    * @param {number} began the run
    */
   steps(steps, began) {

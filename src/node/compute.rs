@@ -98,13 +98,18 @@ pub fn give_up<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `takeSteps(watch)`: `[operator, label, began, ended]` of each step so far.
+/// `takeSteps(watch)`: `[operator, label, began, ended, implementation, text, multiplications, bytes]` of each step so far; times in
+/// nanoseconds since the watch was created.
 pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let scope = call.scope;
     let steps = watch(call, 0)?.take_steps();
-    let steps = steps.iter().map(|StepTime { operator, label, began, ended }| {
+    let steps = steps.iter().map(|StepTime { operator, label, began, ended, description }| {
         let (began, ended) = (scope.number(*began as f64)?, scope.number(*ended as f64)?);
-        scope.array_of([scope.string(operator)?, scope.string(label)?, began, ended].into_iter().map(Ok))
+        let (implementation, text) = (scope.string(description.implementation)?, scope.string(&description.text)?);
+        let (multiplications, bytes) =
+            (scope.number(description.multiplications as f64)?, scope.number(description.bytes as f64)?);
+        let step = [scope.string(operator)?, scope.string(label)?, began, ended, implementation, text, multiplications, bytes];
+        scope.array_of(step.into_iter().map(Ok))
     });
     scope.array_of(steps).map(Some)
 }

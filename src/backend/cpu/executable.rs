@@ -8,7 +8,7 @@ use super::cost;
 use super::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose, describe, workspaces};
 use super::kernels::{Kernel, Workspaces, budget_beside, divide_budget};
 use super::packings::{self, Packings};
-use super::profile::{Description, Profile};
+use super::profile::Profile;
 use super::reference;
 use super::run_time::RunTime;
 use super::storage::Storage;
@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
+use crate::watch::Description;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -73,6 +74,8 @@ struct Step {
     kernel: Option<Box<dyn Kernel>>,
     /// Multiplications that the kernel takes as long as, where these are not those that the operator asks for.
     taken: Option<usize>,
+    /// The names of what is fused, for people: kernels take the operators.
+    fused_names: Box<[&'static str]>,
     /// What is done to the output afterwards; moved to `followers` once it is known that the kernel does not do it. The output
     /// as it was before stands behind the inputs.
     fused: Vec<Op>,
@@ -169,6 +172,7 @@ impl Step {
             implementation: "",
             kernel: None,
             taken: None,
+            fused_names: step.fused.iter().map(|op| op.row().name).collect(),
             fused: behind_inputs(step.fused, step.inputs.len()),
             followers: Vec::new(),
             label: step.label,
@@ -236,17 +240,18 @@ impl Step {
         size_of::<Step>()
             + operands * size_of::<Operand>()
             + ops * size_of::<Op>()
+            + size_of_val(&*self.fused_names)
             + self.followers.len() * size_of::<Follower>()
             + self.label.len()
             + kernel
     }
 
     /// What a profile says of it.
-    fn profiled(&self, text: String) -> Description {
+    fn profiled(&self) -> Description {
         let before = self.prologue.iter().map(|op| cost::multiplications_before(op, &shapes(&self.inputs)));
         let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
         Description {
-            text,
+            text: self.describe(),
             implementation: self.implementation,
             multiplications: before.fold(multiplications(&self.op, &inputs, &outputs), usize::saturating_add),
             bytes: self.inputs.iter().chain(&self.outputs).map(|operand| operand.length).sum(),
@@ -255,7 +260,8 @@ impl Step {
 
     /// Operators, shapes and the label, for people.
     fn describe(&self) -> String {
-        let operators = self.prologue.iter().chain(&self.dequantized).chain([&self.op]).chain(&self.fused);
+        let before = self.prologue.iter().chain(&self.dequantized).chain([&self.op]).map(|op| op.row().name);
+        let operators = before.chain(self.fused_names.iter().copied());
         let [inputs, outputs] =
             [&self.inputs[..], &self.outputs[..]].map(|list| list.iter().map(|operand| operand.shape.as_slice()));
         let text = describe(operators, inputs, outputs);
@@ -444,8 +450,6 @@ impl Executable {
         let of_model = plan.shared.of::<OfModel>();
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
-        // Before the kernels take what is fused.
-        let texts: Option<Vec<String>> = Profile::is_wanted().then(|| steps.iter().map(Step::describe).collect());
         let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
@@ -456,7 +460,7 @@ impl Executable {
         cancel.check()?;
         narrowing::place(&mut steps, &mut plan, target);
         overwriting::place(&mut steps, &mut plan);
-        let profile = texts.map(|texts| Profile::of(steps.iter().zip(texts).map(|(step, text)| step.profiled(text)).collect()));
+        let profile = Profile::is_wanted().then(|| Profile::of(steps.iter().map(Step::profiled).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
@@ -667,7 +671,7 @@ impl Executable {
                 checks()?;
             }
             if let (Some(watch), Some(watched)) = (watch, watched) {
-                watch.step(step.op.row().name, &step.label, watched);
+                watch.step(step.op.row().name, &step.label, watched, || step.profiled());
             }
             if let (Some(profile), Some(began)) = (&self.profile, &mut began) {
                 *began = profile.end(number, *began);

@@ -1,23 +1,11 @@
 //! Where the time of graphs goes: with `WEBNN_PROFILE=1` in the environment each graph says on stderr, when it is let go of,
 //! what computed each of its steps and how long that took. Without it a step costs nothing more.
 
+use crate::watch::Description;
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-/// A step, for people.
-#[derive(Clone, Debug, Default)]
-pub struct Description {
-    /// Operators, shapes and the label.
-    pub text: String,
-    /// The name of the implementation.
-    pub implementation: &'static str,
-    /// Multiplications that the operators ask for, whatever the implementation does without.
-    pub multiplications: usize,
-    /// Bytes that are read and written, each once.
-    pub bytes: usize,
-}
 
 /// The times of the steps of one graph.
 #[derive(Debug)]
@@ -84,7 +72,7 @@ impl Profile {
         let _ = writeln!(text, "  shortest       mean  share           rate  implementation              step");
         for (step, (shortest, mean)) in self.steps.iter().zip(times) {
             let share = 100.0 * mean as f64 / whole.max(1) as f64;
-            let rate = step.description.rate(shortest);
+            let rate = rate(&step.description, shortest);
             let (shortest, mean) = (micros(shortest), micros(mean));
             let Description { text: what, implementation, .. } = &step.description;
             let _ = writeln!(text, "{shortest:10.1} {mean:10.1} {share:5.1}% {rate:>14}  {implementation:26}  {what}");
@@ -94,19 +82,17 @@ impl Profile {
     }
 }
 
-impl Description {
-    /// What the step does in so many nanoseconds: operations where it multiplies much for each byte, bytes elsewhere.
-    fn rate(&self, nanoseconds: u64) -> String {
-        if nanoseconds == 0 {
-            return String::new();
-        }
-        // In one nanosecond one unit is 10^9 in a second.
-        let of_each = |units: usize| units as f64 / nanoseconds as f64;
-        if self.multiplications > 2 * self.bytes / size_of::<f32>() {
-            format!("{:.1} GFLOP/s", of_each(2 * self.multiplications))
-        } else {
-            format!("{:.1} GB/s", of_each(self.bytes))
-        }
+/// What a step does in so many nanoseconds: operations where it multiplies much for each byte, bytes elsewhere.
+fn rate(description: &Description, nanoseconds: u64) -> String {
+    if nanoseconds == 0 {
+        return String::new();
+    }
+    // In one nanosecond one unit is 10^9 in a second.
+    let of_each = |units: usize| units as f64 / nanoseconds as f64;
+    if description.multiplications > 2 * description.bytes / size_of::<f32>() {
+        format!("{:.1} GFLOP/s", of_each(2 * description.multiplications))
+    } else {
+        format!("{:.1} GB/s", of_each(description.bytes))
     }
 }
 

@@ -53,7 +53,8 @@ impl Patterns {
                 let operators = pattern.prologue.iter().chain([&pattern.op]);
                 let order = inputs.iter().find_map(|input| input.order);
                 let order = order.map(|order| format!(", read in the order {order:?}")).unwrap_or_default();
-                describe(operators, inputs.iter().map(|input| input.shape), [&shape[..]].into_iter()) + &order
+                describe(operators.map(|op| op.row().name), inputs.iter().map(|input| input.shape), [&shape[..]].into_iter())
+                    + &order
             });
         }
         build.is_some()

@@ -3,7 +3,6 @@
 //! no implementation takes ([`Patterns`](super::Patterns)), before the steps that there are instead.
 
 use super::{Reject, Target};
-use crate::graph::Op;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
@@ -48,14 +47,14 @@ impl Choice {
 
 /// A step, for people: its operators, and the shapes of what it reads and writes.
 pub fn describe<'a>(
-    operators: impl Iterator<Item = &'a Op>,
+    operators: impl Iterator<Item = &'static str>,
     inputs: impl Iterator<Item = &'a [usize]>,
     outputs: impl Iterator<Item = &'a [usize]>,
 ) -> String {
     let list = |shapes: &mut dyn Iterator<Item = &'a [usize]>| {
         shapes.map(|shape| format!("{shape:?}").replace(' ', "")).collect::<Vec<_>>().join(" ")
     };
-    let names: Vec<&str> = operators.map(|op| op.row().name).collect();
+    let names: Vec<&str> = operators.collect();
     format!("{} {} -> {}", names.join(" + "), list(&mut { inputs }), list(&mut { outputs }))
 }
 

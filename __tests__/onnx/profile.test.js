@@ -1,0 +1,53 @@
+'use strict';
+
+// model.profile(): the steps of runs, and the trace of them.
+
+const { ml } = require('../..');
+const { loadOnnx } = require('../../lib/onnx.js');
+const { tensor, writeModel } = require('./write.js');
+
+const bytes = writeModel({
+  opset: 17,
+  inputs: [{ name: 'x', type: 'float', shape: [64, 96] }],
+  outputs: [{ name: 'y' }],
+  initializers: [tensor('w', 'float', [96, 32], new Float32Array(96 * 32).fill(0.5))],
+  nodes: [
+    { op: 'MatMul', name: 'product', inputs: ['x', 'w'], outputs: ['p'] },
+    { op: 'Relu', name: 'positive', inputs: ['p'], outputs: ['q'] },
+    { op: 'Softmax', name: 'shares', inputs: ['q'], outputs: ['y'] },
+  ],
+});
+
+test('a profile has the steps of the runs between its begin and its end', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const model = await loadOnnx(context, bytes);
+  const x = new Float32Array(64 * 96).fill(1);
+  await model.run({ x });
+  const profile = model.profile();
+  const before = performance.now();
+  await Promise.all([model.run({ x }), model.run({ x })]);
+  profile.stop();
+  await model.run({ x });
+  expect(profile.runs).toHaveLength(2);
+  for (const { began, ms, steps } of profile.runs) {
+    expect(began).toBeGreaterThanOrEqual(before);
+    // What is fused is named, although the kernel has taken it.
+    expect(steps.map(({ text }) => text)).toEqual(['matmul + relu [64,96] [96,32] -> [64,32] "product"', 'softmax [64,32] -> [64,32] "shares"']);
+    expect(steps[0]).toMatchObject({ operator: 'matmul', label: 'product', multiplications: 64 * 96 * 32, bytes: 4 * (64 * 96 + 96 * 32 + 64 * 32) });
+    expect(steps.map(({ implementation }) => implementation)).toEqual([expect.stringMatching(/^(gemm\.|reference)/), expect.any(String)]);
+    expect(steps[0].began).toBeGreaterThanOrEqual(0);
+    expect(steps[1].began).toBeGreaterThanOrEqual(steps[0].began + steps[0].ms);
+    expect(steps[1].began + steps[1].ms).toBeLessThanOrEqual(ms + 1);
+  }
+  const { traceEvents } = JSON.parse(JSON.stringify(profile));
+  expect(traceEvents.map(({ name }) => name)).toEqual(['run', 'matmul', 'softmax', 'run', 'matmul', 'softmax']);
+  expect(new Set(traceEvents.map(({ tid }) => tid)).size).toBe(2);
+  for (const { ph, ts, dur } of traceEvents) expect([ph, ts > 0, dur > 0]).toEqual(['X', true, true]);
+  // The next profile begins anew; that of before is over.
+  const next = model.profile();
+  profile.stop();
+  await model.run({ x });
+  expect([profile.runs.length, next.runs.length]).toEqual([2, 1]);
+  model.destroy();
+  context.destroy();
+});
