@@ -258,6 +258,11 @@ export function keepPlan(model: Handle, bytes: number): number[];
 /** Notes that it is used; the numbers of plans that are to go, if there are any. */
 export function usePlan(model: Handle, plan: number): number[] | undefined;
 /**
+ * Whether runs with inputs of the shapes `one` can be run as one with inputs of the shapes `many`, which have several times as many rows. Settles
+ * with { rows: [[output, axis]] }, where the axis is -1 for what all rows have in common, or { refused: [node, operator, reason] }.
+ */
+export function joinRows(request: Request, model: Handle, one: InputShape[], many: InputShape[]): void;
+/**
  * Runs a model that is cut, or takes or gives sequences, from the plan of its first part. Settles with [name, value] for each output, where
  * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content; in place of the buffer of an output that is to be
  * kept stands a number for tensorOfNumber(). A negative seed or `maxBytes` is none.

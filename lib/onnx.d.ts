@@ -78,6 +78,28 @@ export type OnnxInput = OnnxValue | readonly OnnxValue[] | null | undefined;
 /** What an output returns: a tensor; for a sequence an array of them; null for an optional value without content. */
 export type OnnxResult = OnnxTensor | OnnxTensor[] | null;
 
+/** How runs are joined. */
+export interface OnnxBatchingOptions {
+  /** The most rows of a joined run, from 2 to 1024. Default: 16. */
+  maxSize?: number;
+  /** Milliseconds that a run may wait for others when nothing is under way, up to 60,000. Default: 0. */
+  maxDelay?: number;
+  /** The most elements that the largest input of a joined run may have. Default: no limit. */
+  maxElements?: number;
+}
+
+/** What has been joined. */
+export interface OnnxBatching extends Required<OnnxBatchingOptions> {
+  /** The dimension with the rows, of each input that has rows. */
+  readonly axes: Record<string, number>;
+  /** Runs that callers asked for and that could be joined, the runs that were made of them, and how many of the first were joined. */
+  readonly requests: number;
+  readonly runs: number;
+  readonly joined: number;
+  /** Why runs of some shapes were not joined. The node is empty if it is the model as a whole. */
+  readonly refused: { node: string; operator: string; reason: string }[];
+}
+
 export interface OnnxLoadOptions {
   /**
    * Sizes of open dimensions that never change, by their names in the file, or as `input:axis` if they have no name or share it. A
@@ -117,6 +139,11 @@ export interface OnnxLoadOptions {
    * not checked.
    */
   integrity?: string;
+  /**
+   * Joins runs that wait for the model, and runs them as one. A model that computes rows from other rows is refused with a
+   * `NotSupportedError` that names the node. Default: `false`.
+   */
+  batching?: boolean | OnnxBatchingOptions;
   /** Cancels the load, which rejects with the signal's reason at once. A stream that is being read is cancelled. */
   signal?: AbortSignal;
   /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */
@@ -262,6 +289,8 @@ export class OnnxModel {
   readonly cuts: { node: string; operator: string; reason: string }[];
   readonly metadata: OnnxMetadata;
   readonly label: string;
+  /** undefined without the option `batching`. */
+  readonly batching: OnnxBatching | undefined;
   /**
    * Runs the model. Pass a value for every input that is not `optional`; values are copied at the call. Several runs may be in flight.
    * New shapes need a plan first. Results are tensors; use `run<OnnxResult>` if `model.outputs` has sequences or optional values.

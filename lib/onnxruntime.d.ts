@@ -2,6 +2,7 @@
 
 import type { Env } from 'onnxruntime-common';
 import type { MLFPMath } from '../index.js';
+import type { OnnxBatching, OnnxBatchingOptions } from './onnx.js';
 
 export * from 'onnxruntime-common';
 
@@ -18,7 +19,17 @@ export function listSupportedBackends(): SupportedBackend[];
 
 // Options of sessions that onnxruntime does not have.
 declare module 'onnxruntime-common' {
+  interface InferenceSession {
+    /** undefined without the option `batching`. */
+    readonly batching?: OnnxBatching;
+  }
+
   namespace InferenceSession {
+    interface SessionOptions {
+      /** Joins runs that wait for the session, as in `loadOnnx`. */
+      batching?: boolean | OnnxBatchingOptions;
+    }
+
     interface CpuExecutionProviderOption {
       /** How float32 products may be computed, as in `createContext`. */
       fpMath?: MLFPMath;

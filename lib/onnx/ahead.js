@@ -27,6 +27,8 @@ class Ahead {
   #inputs;
   /** The names of open dimensions. @type {string[]} */
   #names;
+  /** Those whose sizes say nothing about others. @type {Set<number | string>} */
+  #leftOut = new Set();
   /** The one that was met last is the last one. @type {Map<string, Family>} */
   #families = new Map();
   #room = ROOM;
@@ -43,6 +45,14 @@ class Ahead {
   }
 
   /**
+   * Names no sizes of these dimensions.
+   * @param {(number | string)[]} names
+   */
+  leaveOut(names) {
+    for (const name of names) this.#leftOut.add(name);
+  }
+
+  /**
    * A plan was asked for.
    * @param {number[][]} shapes
    */
@@ -51,6 +61,7 @@ class Ahead {
     if (sizes === undefined) return;
     this.#hasNews = true;
     for (const name of this.#names) {
+      if (this.#leftOut.has(name)) continue;
       const others = this.#names.filter((other) => other !== name).map((other) => sizes.get(other));
       const key = `${name}:${others}`;
       const family = this.#families.get(key) ?? { name, sizes, shapes, met: new Set(), tried: new Set(), isDone: false };

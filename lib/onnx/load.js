@@ -14,7 +14,7 @@ const { argument } = require('../webidl.js');
 const { NO_DIGESTS, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
-const { requireBytes, requireMemoryLimit } = require('./options.js');
+const { batchingOptions, requireBytes, requireMemoryLimit } = require('./options.js');
 const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
 const { receive, streamOf } = require('./stream.js');
@@ -36,7 +36,8 @@ async function loadOnnx(context, source, options = {}) {
   }
   const stream = streamOf(NAME, source);
   const origin = stream === undefined ? modelSource(NAME, source) : undefined;
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, signal, onProgress } = requireObject('options', options);
+  const checked = requireObject('options', options);
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress } = checked;
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
@@ -45,13 +46,14 @@ async function loadOnnx(context, source, options = {}) {
     memoryLimit: memoryLimit === undefined ? undefined : requireMemoryLimit(NAME, memoryLimit),
     fpMath: fpMathOption(NAME, '', fpMath),
     digests: integrityOf(NAME, integrity),
+    batching: batchingOptions(NAME, batching),
   };
   requireSignal(NAME, '', signal);
   requireFunction('onProgress', onProgress);
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   signal?.throwIfAborted();
   const describe = (from) => () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
-  const opened = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish)));
+  const opened = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish), { batching: wish.batching }));
   const load = (from) => traced('load', describe(from), () => opened(from));
   if (stream === undefined) return await untilAborted(signal, load(origin));
   const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
@@ -98,15 +100,15 @@ async function open(context, label, origin, wish) {
  * model does not have are ignored.
  * @param {any} context
  * @param {string | object} source a path, or bytes that Node-API takes
- * @param {{sizes: Record<string, number>, external: Map<string, string | object>}} options
+ * @param {{sizes: Record<string, number>, external: Map<string, string | object>, batching?: import('./options.js').BatchingOptions}} options
  */
-function openModel(context, source, { sizes, external }) {
+function openModel(context, source, { sizes, external, batching }) {
   const state = toContext(context);
   const describe = () => ({ operator: NAME, label: '', device: state.device, file: typeof source === 'string' ? source : undefined });
-  return traced('load', describe, () => openChecked(context, state, source, sizes, external));
+  return traced('load', describe, () => openChecked(context, state, source, { sizes, external, batching }));
 }
 
-async function openChecked(context, state, source, sizes, external) {
+async function openChecked(context, state, source, { sizes, external, batching }) {
   const read = (all) => open(state, '', source, { sizes: all, maxBytes: Infinity, external, outline: true });
   let file = await read({});
   const known = new Set(file.opened.inputs.flatMap(([, , shape]) => shape ?? []));
@@ -115,7 +117,7 @@ async function openChecked(context, state, source, sizes, external) {
     native.closeOnnx(file.handle);
     file = await read(Object.fromEntries(meant));
   }
-  return modelOf(context, state, '', file, true);
+  return modelOf(context, state, '', file, { anyScalars: true, batching });
 }
 
 /**
@@ -124,15 +126,18 @@ async function openChecked(context, state, source, sizes, external) {
  * @param {import('../states').ContextState} contextState
  * @param {string} label
  * @param {{handle: number, opened: any}} file
- * @param {boolean} [anyScalars] whether what is declared as a scalar may be given any shape
+ * @param {object} wish
+ * @param {boolean} [wish.anyScalars] whether what is declared as a scalar may be given any shape
+ * @param {import('./options.js').BatchingOptions} [wish.batching]
  */
-async function modelOf(context, contextState, label, { handle, opened }, anyScalars = false) {
+async function modelOf(context, contextState, label, { handle, opened }, { anyScalars = false, batching }) {
   if (opened.refused.length > 0) {
     native.closeOnnx(handle);
     throw refusal(NAME, opened.refused, label);
   }
   const model = new Model(context, contextState, handle, label, opened);
   try {
+    if (batching !== undefined) await model.joinRuns(batching);
     await model.planKnownShapes(NAME, anyScalars);
   } catch (error) {
     model.destroy();

@@ -8,9 +8,11 @@ const { traced } = require('../diagnostics.js');
 const { exception, invalidState, named } = require('../errors.js');
 const { ask } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
+const { Batching } = require('./batching.js');
 const { Given } = require('./given.js');
 const { isKnown } = require('./dimensions.js');
 const { readInputs } = require('./inputs.js');
+const { findAxes } = require('./joinable.js');
 const { Named } = require('./named.js');
 const { deliver } = require('./places.js');
 const { Plans } = require('./plans.js');
@@ -29,6 +31,8 @@ const { prepareStep, runStep, stepFits } = require('./steps.js');
  * @property {number} [maxBytes]
  * @property {number} [seed]
  * @property {number} [watch] the handle of what watches the run
+ * @property {import('./watch.js').Life} [life] tells whether the caller still waits
+ * @property {boolean} [isAlone] whether the run must not be joined with others
  */
 
 /** Closes the files of models that were collected. */
@@ -39,6 +43,8 @@ class Model {
   only;
   /** Called when the model is closed. @type {(() => void) | undefined} */
   whenClosed;
+  /** Joins runs. @type {import('./batching.js').Batching | undefined} */
+  batching;
   /** @type {import('./inputs.js').Reading} */
   #reading;
   #running = 0;
@@ -122,6 +128,17 @@ class Model {
   }
 
   /**
+   * Joins runs that wait, if the model computes rows apart.
+   * @param {import('./options.js').BatchingOptions} options
+   */
+  async joinRuns(options) {
+    const axes = await findAxes(this);
+    this.batching = new Batching(this, axes, options);
+    // Of each length several numbers of rows are met, which says nothing about those between.
+    this.plans.expectRows(this.inputs.flatMap(({ shape }, i) => (axes[i] === -1 ? [] : [shape[axes[i]]])));
+  }
+
+  /**
    * Checks the values for the inputs.
    * @param {string} operator
    * @param {Record<string, unknown>} values
@@ -146,6 +163,22 @@ class Model {
 
   async #run(given, wish) {
     this.requireUsable('run');
+    const joined = this.batching?.run(given, wish);
+    if (joined === undefined) return await this.runAlone(given, wish);
+    this.enter();
+    try {
+      return await joined;
+    } finally {
+      this.leave();
+    }
+  }
+
+  /**
+   * The same without others. The model may have been destroyed since the caller has asked.
+   * @param {Given} given
+   * @param {Wish} wish
+   */
+  async runAlone(given, wish) {
     const mayBeStep = this.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
     const plan = mayBeStep ? undefined : this.#find(given);
     this.enter();

@@ -59,6 +59,11 @@ class OnnxModel {
     return (only?.cuts ?? []).map(([node, operator, reason]) => ({ node, operator, reason }));
   }
 
+  /** How runs are joined, and how many have been; undefined without the option. */
+  get batching() {
+    return self(this, 'batching').batching?.describe();
+  }
+
   /**
    * Runs the model. The arrays are copied before this returns.
    * @param {Record<string, unknown>} inputs
@@ -70,11 +75,14 @@ class OnnxModel {
     const given = model.read('run', inputs);
     const wish = runOptions('run', model, options);
     wish.signal?.throwIfAborted();
-    const work = (watch) => {
+    const profile = this.#profile;
+    wish.isAlone = profile !== undefined;
+    const work = (watch, life) => {
       wish.watch = watch;
+      wish.life = life;
       return model.run(given, wish);
     };
-    return watched(onAbort(wish.signal), work, this.#profile && profileRun(this.#profile));
+    return watched(onAbort(wish.signal), work, profile && profileRun(profile));
   }
 
   /** Profiles the runs that begin from now on, until it is stopped or another one is made. */

@@ -69,4 +69,32 @@ function arraysOf(operator, label, signatures, outputs) {
   return arrays;
 }
 
-module.exports = { requireBytes, requireMemoryLimit, runOptions };
+/** Rows of a joined run, if the caller does not say how many. */
+const MAX_SIZE = 16;
+/** The most that a caller can ask for. */
+const MOST = { maxSize: 1024, maxDelay: 60_000 };
+
+/** @typedef {{maxSize: number, maxDelay: number, maxElements: number}} BatchingOptions */
+
+/**
+ * How runs are joined.
+ * @param {string} operator
+ * @param {unknown} options
+ * @returns {BatchingOptions | undefined} nothing where they are not
+ */
+function batchingOptions(operator, options) {
+  if (options === undefined || options === false) return undefined;
+  const given = options === true ? {} : options;
+  if (given === null || typeof given !== 'object') throw typeError(operator, '', `options: batching: found ${show(options)}, allowed an object or a boolean`);
+  const { maxSize = MAX_SIZE, maxDelay = 0, maxElements = Infinity } = /** @type {any} */ (given);
+  const isNumber = (value, least, most) => typeof value === 'number' && value >= least && value <= most;
+  const check = (name, value, fits, allowed) => {
+    if (!fits) throw typeError(operator, '', `options: batching: ${name}: found ${show(value)}, allowed ${allowed}`);
+  };
+  check('maxSize', maxSize, Number.isInteger(maxSize) && isNumber(maxSize, 2, MOST.maxSize), `a whole number from 2 to ${MOST.maxSize}`);
+  check('maxDelay', maxDelay, isNumber(maxDelay, 0, MOST.maxDelay), `milliseconds from 0 to ${MOST.maxDelay}`);
+  check('maxElements', maxElements, isNumber(maxElements, 1, Infinity), 'a number from 1');
+  return { maxSize, maxDelay, maxElements };
+}
+
+module.exports = { batchingOptions, requireBytes, requireMemoryLimit, runOptions };

@@ -42,6 +42,14 @@ class Plans {
   }
 
   /**
+   * Says that sizes of dimensions are numbers of rows: no plan is made ahead for others.
+   * @param {(number | string)[]} names
+   */
+  expectRows(names) {
+    this.#ahead?.leaveOut(names);
+  }
+
+  /**
    * The plan for these shapes, if there is one.
    * @param {Given} given
    */

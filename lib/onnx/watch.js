@@ -6,12 +6,29 @@ const native = require('../native.js');
 const { typeError } = require('../errors.js');
 const { show } = require('../show.js');
 
+/** Tells work that its caller has given up. */
+class Life {
+  isOver = false;
+  /** @type {(() => void) | undefined} */
+  #tell;
+
+  /** @param {() => void} tell is called once */
+  whenOver(tell) {
+    this.#tell = tell;
+  }
+
+  end() {
+    this.isOver = true;
+    this.#tell?.();
+  }
+}
+
 /**
  * Does something that a caller may give up. It is rejected at once then, with the reason; what has begun natively ends as soon as it can.
  * @template T
  * @param {((stop: (reason: unknown) => void) => () => void) | undefined} watching calls back when the caller gives up; gives what ends
  *   the watching
- * @param {(watch: number) => Promise<T>} work
+ * @param {(watch: number, life?: Life) => Promise<T>} work
  * @param {(steps: import('../native').Step[]) => void} [tell] gets the steps of the run
  * @returns {Promise<T>}
  */
@@ -21,7 +38,8 @@ function watched(watching, work, tell = undefined) {
 
 async function under(watching, work, tell) {
   const watch = native.createWatch(tell !== undefined);
-  const result = work(watch);
+  const life = new Life();
+  const result = work(watch, life);
   const end = () => {
     tell?.(native.takeSteps(watch));
     native.destroyWatch(watch);
@@ -40,6 +58,7 @@ async function under(watching, work, tell) {
   const stopped = new Promise((_, reject) => {
     unwatch = watching((reason) => {
       native.giveUp(watch);
+      life.end();
       reject(reason);
     });
   });

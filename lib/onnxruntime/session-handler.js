@@ -141,14 +141,15 @@ class SessionHandler {
   #watched(watching, given, began) {
     const profile = this.#profile;
     if (profile === undefined && watching === undefined) return this.#compute(given, 0);
-    return watched(watching, (watch) => this.#compute(given, watch), profile && ((steps) => profile.steps(steps, began)));
+    return watched(watching, (watch, life) => this.#compute(given, watch, life), profile && ((steps) => profile.steps(steps, began)));
   }
 
   /**
    * @param {Given} given
    * @param {number} watch
+   * @param {import('../onnx/watch.js').Life} [life]
    */
-  async #compute({ values, names, targets }, watch) {
+  async #compute({ values, names, targets }, watch, life = undefined) {
     const model = this.#model;
     const bound = this.#bind(values);
     // What is in memory is copied before this returns.
@@ -156,7 +157,7 @@ class SessionHandler {
     const wanted = names.length === this.outputNames.length ? undefined : new Set(names);
     let results;
     try {
-      results = await model.run(given, { wanted, places: this.#placesOf(names, targets), watch });
+      results = await model.run(given, { wanted, places: this.#placesOf(names, targets), watch, life, isAlone: this.#profile !== undefined });
     } catch (error) {
       throw plain(error);
     }

@@ -5,6 +5,7 @@
 
 const path = require('node:path');
 const { types } = require('node:util');
+const { batchingOptions } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { printed } = require('./errors.js');
 
@@ -99,6 +100,11 @@ function profiling(value, name, options) {
   return true;
 }
 
+/** Not an option of onnxruntime. */
+function batching(value) {
+  return batchingOptions('InferenceSession.create', value);
+}
+
 function isObject(value) {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
@@ -118,6 +124,7 @@ const OPTIONS = {
   enableProfiling: profiling,
   externalData,
   freeDimensionOverrides: freeDimensions,
+  batching,
 };
 
 /**

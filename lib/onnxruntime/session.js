@@ -5,7 +5,7 @@
 
 const { types } = require('node:util');
 const { InferenceSession: Common } = require('./common.js');
-const { standFor } = require('../onnx/onnx-model.js');
+const { modelOf, standFor } = require('../onnx/onnx-model.js');
 const { provider } = require('./providers.js');
 const { SessionHandler } = require('./session-handler.js');
 
@@ -50,6 +50,11 @@ class InferenceSession extends Common {
     // For webnn-node/generate.
     standFor(session, () => handler.model);
     return session;
+  }
+
+  /** How runs are joined, and how many have been; undefined without the option. */
+  get batching() {
+    return modelOf(this)?.batching?.describe();
   }
 }
 

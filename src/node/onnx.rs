@@ -397,6 +397,47 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.scope.array_of(all.into_iter().map(Ok)).map(Some)
 }
 
+/// For each output where the rows of runs are that are run as one, or why they cannot be.
+pub type RowsApart = Result<Vec<(String, program::Rows)>, program::Refusal>;
+
+/// `joinRows(request, model, one, many)`: whether runs with inputs of the shapes `one` can be run as one, with those of `many`.
+pub fn join_rows<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let (_, program) = program(call, 1)?;
+    let (one, many) = (input_shapes(call, 2, &program)?, input_shapes(call, 3, &program)?);
+    let found = Arc::new(OnceLock::new());
+    let outcome = found.clone();
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Rows(outcome))?;
+    on_build_thread("run", String::new(), Urgency::Wanted, done, move |done| match guarded(|| program.rows_apart(&one, &many)) {
+        Ok(rows) => {
+            let _ = found.set(rows);
+            done.report(Ok(()));
+            Ok(())
+        }
+        Err(error) => Err((error.into(), done)),
+    });
+    Ok(None)
+}
+
+/// `{rows: [[output, axis]]}`, where the axis is -1 for what all rows have in common, or `{refused: [node, operator, reason]}`.
+pub fn rows_value<'s>(scope: Scope<'s>, rows: &OnceLock<RowsApart>) -> Result<Value<'s>> {
+    let value = scope.object()?;
+    match rows.get().ok_or_else(|| stale("model"))? {
+        Ok(rows) => {
+            let rows = rows.iter().map(|(name, rows)| {
+                let axis = rows.map_or(-1.0, |axis| axis as f64);
+                scope.array_of([scope.string(name)?, scope.number(axis)?].into_iter().map(Ok))
+            });
+            scope.set(value, "rows", scope.array_of(rows)?)?;
+        }
+        Err(program::Refusal { node, operator, reason }) => {
+            scope.set(value, "refused", scope.strings([node.as_str(), operator.as_str(), reason.as_str()].into_iter())?)?;
+        }
+    }
+    Ok(value)
+}
+
 /// `runOnnx(request, model, graph, shapes, values, kept, label, seed, maxBytes, watch)`: runs a model that is cut, or of which inputs or
 /// outputs are no tensors, from the plan of its first part. Values are arrays, which are copied, of a sequence a list of them, and tensors,
 /// which have then what they have now. Outputs whose names are in `kept` stay on the device. Negative numbers stand for no seed and no limit.

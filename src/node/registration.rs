@@ -74,6 +74,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "runOnnx" => onnx::run;
     "keepPlan" => onnx::keep_plan;
     "usePlan" => onnx::use_plan;
+    "joinRows" => onnx::join_rows;
     "summarizeOnnx" => onnx::summarize;
     "openDecoder" => decoder::open;
     "closeDecoder" => decoder::close;

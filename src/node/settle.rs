@@ -103,6 +103,7 @@ pub enum Outcome {
     Fits(Arc<OnceLock<bool>>),
     Step(Arc<OnceLock<Vec<crate::program::steps::Output>>>),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
+    Rows(Arc<OnceLock<onnx::RowsApart>>),
     /// Not of a request: programs ask something of a device of script's.
     Tasks {
         context: f64,
@@ -542,6 +543,7 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
         Outcome::Fits(fits) => return steps::fits_value(scope, fits),
         Outcome::Step(outputs) => return steps::step_value(scope, outputs),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
+        Outcome::Rows(rows) => return onnx::rows_value(scope, rows),
         Outcome::Tasks { context } => {
             let value = scope.object()?;
             scope.set(value, "event", scope.string("tasks")?)?;

@@ -9,6 +9,7 @@
 //! A run has a thread of its own while it lasts, out of a few; the timeline hears of graphs and tensors as from anybody else, and values
 //! that stay on the device stay there.
 
+mod batch;
 mod cache;
 mod caches;
 pub mod decoder;
@@ -20,6 +21,7 @@ pub mod steps;
 mod values;
 mod weights;
 
+pub use batch::{Refusal, Rows};
 pub use cache::{Cache, Owner};
 pub use device::{Device, OwnedTensor};
 pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
