@@ -9,6 +9,7 @@ const USAGE = `webnn-node COMMAND [options]
   run MODEL.onnx        runs a model and prints its inputs, outputs, a summary of values and timings
   inspect MODEL.onnx    prints operators, parameters, memory, and unsupported nodes
   bench MODEL.onnx      measures latency, throughput and memory, beside onnxruntime-node and an earlier result
+  profile MODEL.onnx    prints the time of each step and operator on the CPU, or a trace for Perfetto
   devices               lists the devices that createContext can select here
 
 webnn-node COMMAND --help lists the options of a command.
@@ -19,6 +20,7 @@ const commands = {
   run: () => require('./run.js'),
   inspect: () => require('./inspect.js'),
   bench: () => require('./bench.js'),
+  profile: () => require('./profile.js'),
   devices: () => require('./devices.js'),
 };
 
