@@ -4,6 +4,7 @@
 
 const native = require('./native.js');
 const { createContext, createDeviceContext } = require('./context.js');
+const { folderOfEnvironment } = require('./disk-cache.js');
 const { conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
 const { begin, settle } = require('./settle.js');
@@ -45,6 +46,8 @@ class ML {
       } catch (error) {
         throw conversionError(error, 'createContext');
       }
+      const folder = folderOfEnvironment();
+      if (folder !== '') native.useCache(folder);
       const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {

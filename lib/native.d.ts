@@ -241,11 +241,18 @@ export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
   locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
-  memoryLimit: number,
+  memoryLimit: number, cache: string,
 ): Handle;
 /** Nothing more is made of the file. */
 export function releaseOnnxFile(model: Handle): void;
 export function onnxMemoryUsage(model: Handle): MemoryUsage;
+/** Has all graphs of the process use the cache in a folder. */
+export function useCache(folder: string): void;
+export function cacheState(): { folder: string; hits: number; misses: number; damaged: number; written: number } | undefined;
+/** Waits until all that is to be cached is written. */
+export function finishCache(): void;
+/** The names of files that are not as they were written. */
+export function checkCache(folder: string): string[];
 /** Bytes that will arrive piece by piece, about so many, for openOnnx(), which takes them; or dropReceived() does. */
 export function receiveBytes(expected: number): Handle;
 export function receivePiece(bytes: Handle, piece: Bytes): void;

@@ -144,6 +144,12 @@ export interface OnnxLoadOptions {
    * `NotSupportedError` that names the node. Default: `false`.
    */
   batching?: boolean | OnnxBatchingOptions;
+  /**
+   * Keeps packed weights on disk, on the CPU: later processes load faster, and processes that run beside each other share the memory.
+   * `true` is the folder that `WEBNN_CACHE` names, or the platform's folder for caches; a string is a folder. A process can use one folder.
+   * A folder that cannot be used or written is as if it were empty. Default: `false`.
+   */
+  cache?: boolean | string;
   /** Cancels the load, which rejects with the signal's reason at once. A stream that is being read is cancelled. */
   signal?: AbortSignal;
   /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */

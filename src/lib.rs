@@ -12,6 +12,7 @@
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
+//! * [`disk_cache`]: packed weights in files, for later processes and those beside this one.
 //! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`]: the ground: one error, aligned bytes and their count,
 //!   memory of JavaScript's, threads, the duty to report the end of work, and how a run is watched.
 //!
@@ -39,6 +40,7 @@
 
 pub mod backend;
 pub mod compiler;
+pub mod disk_cache;
 pub mod done;
 pub mod error;
 #[cfg(feature = "faults")]

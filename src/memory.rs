@@ -24,7 +24,7 @@ pub use allocator_tuning::{give_back, keep_freed};
 use available::available;
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
-pub use identities::{Kept, greatest, identity, is_kept};
+pub use identities::{Kept, greatest, identity, is_kept, seed, set_seed};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
 pub use reserve::check;

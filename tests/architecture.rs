@@ -13,15 +13,32 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
     ("watch", &["error"]),
+    ("disk_cache", &["error", "memory", "thread"]),
     // What stands on it.
     ("graph", &["error", "memory"]),
     ("compiler", &["error", "graph", "memory"]),
-    ("backend", &["compiler", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
+    ("backend", &["compiler", "disk_cache", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
     // The timeline runs the compiler's passes for its backend.
     ("timeline", &["backend", "compiler", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
     ("onnx", &["backend", "error", "graph", "memory"]),
     ("program", &["done", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline", "watch"]),
-    ("node", &["backend", "done", "error", "graph", "host_memory", "memory", "onnx", "program", "thread", "timeline", "watch"]),
+    (
+        "node",
+        &[
+            "backend",
+            "disk_cache",
+            "done",
+            "error",
+            "graph",
+            "host_memory",
+            "memory",
+            "onnx",
+            "program",
+            "thread",
+            "timeline",
+            "watch",
+        ],
+    ),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

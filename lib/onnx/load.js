@@ -6,6 +6,7 @@ const { types } = require('node:util');
 const native = require('../native.js');
 const { toContext } = require('../context.js');
 const { traced } = require('../diagnostics.js');
+const { folderOption } = require('../disk-cache.js');
 const { conversionError, invalidState, typeError } = require('../errors.js');
 const { fpMathOption } = require('../fp-math.js');
 const { begin } = require('../settle.js');
@@ -37,7 +38,7 @@ async function loadOnnx(context, source, options = {}) {
   const stream = streamOf(NAME, source);
   const origin = stream === undefined ? modelSource(NAME, source) : undefined;
   const checked = requireObject('options', options);
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress } = checked;
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache } = checked;
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
@@ -47,6 +48,7 @@ async function loadOnnx(context, source, options = {}) {
     fpMath: fpMathOption(NAME, '', fpMath),
     digests: integrityOf(NAME, integrity),
     batching: batchingOptions(NAME, batching),
+    cache: folderOption(NAME, '', cache),
   };
   requireSignal(NAME, '', signal);
   requireFunction('onProgress', onProgress);
@@ -79,9 +81,10 @@ async function loadOnnx(context, source, options = {}) {
  * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
  * @param {string} [wish.fpMath]
  * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
+ * @param {string} [wish.cache] the folder of packed weights; '' for none
  */
 async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1 } = wish;
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '' } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -89,7 +92,7 @@ async function open(context, label, origin, wish) {
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache],
     );
   });
   return { handle, opened };

@@ -8,6 +8,7 @@ use super::quantized::Integers;
 use super::work;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, OperandId, Shared, Source};
+use crate::memory::seed;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -130,7 +131,7 @@ impl Keys {
 
 /// Of the outputs of an operator, whose operands are numbered by their position.
 fn keys_of(op: &Op, operands: &[(&Descriptor, u128)]) -> impl Iterator<Item = u128> {
-    let mut hash = Xxh3::new();
+    let mut hash = Xxh3::with_seed(seed());
     hash.update(format!("{op:?}").as_bytes());
     for (descriptor, key) in operands {
         hash.update(format!("{descriptor:?}").as_bytes());

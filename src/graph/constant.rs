@@ -70,7 +70,7 @@ impl Content for Slice {
     }
 
     fn key(&self) -> Option<u128> {
-        let mut hash = Xxh3::new();
+        let mut hash = Xxh3::with_seed(memory::seed());
         hash.update(&self.0.key()?.to_le_bytes());
         hash.update(&self.1.start.to_le_bytes());
         hash.update(&self.1.end.to_le_bytes());

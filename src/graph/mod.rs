@@ -72,6 +72,8 @@ pub struct Shared {
     facts: Arc<Mutex<HashMap<u128, Arc<Facts>>>>,
     /// Where the memory of a model is counted.
     usage: Arc<OnceLock<Arc<Usage>>>,
+    /// What whoever loads the model says to the backend.
+    attached: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Shared {
@@ -138,6 +140,16 @@ impl Shared {
         if computed.len().is_power_of_two() {
             computed.retain(|_, bytes| bytes.is_kept());
         }
+    }
+
+    /// Lets the backend have something for all graphs of the model. Only the first time counts.
+    pub fn attach<T: Any + Send + Sync>(&self, what: Arc<T>) {
+        let _ = self.attached.set(what);
+    }
+
+    /// What was attached.
+    pub fn attached<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.attached.get()?.clone().downcast().ok()
     }
 
     /// The backend's part, which the first graph that asks makes.

@@ -4,14 +4,28 @@ use super::let_go;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Memory that stays as it is, by where it begins.
 static CONSTANT: RwLock<BTreeMap<usize, Arc<Range>>> = RwLock::new(BTreeMap::new());
 
-/// Nobody outside of the process can make two constants that are taken for the same.
-static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+/// Nobody who does not know it can make two constants that are taken for the same. 0 until there is one.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// What all hashes that tell constants from others begin with: of the process, or of several that share a cache.
+pub fn seed() -> u64 {
+    let chosen = |seed: u64| if seed == 0 { Some(RandomState::new().build_hasher().finish() | 1) } else { None };
+    SEED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, chosen).ok();
+    SEED.load(Ordering::Relaxed)
+}
+
+/// Lets the constants of this process be known as those of others are. What was hashed before is hashed again when it is asked for, and
+/// what is known by the earlier hash is not found any more.
+pub fn set_seed(seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
+}
 
 /// Shorter bytes are hashed as fast as they are looked up.
 const WORTH_REMEMBERING: usize = 1 << 10;
@@ -29,7 +43,8 @@ struct Range {
 /// What was found out about bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    identity: Option<u128>,
+    /// With the seed.
+    identity: Option<(u64, u128)>,
     greatest: Option<f32>,
 }
 
@@ -60,28 +75,34 @@ pub fn is_kept(bytes: &[u8]) -> bool {
     range_of(bytes).is_some()
 }
 
-/// A hash of 128 bits of the bytes: the same for the same bytes wherever they are, in this process.
+/// A hash of 128 bits of the bytes: the same for the same bytes wherever they are, in this process, and in those with the same seed.
 pub fn identity(bytes: &[u8]) -> u128 {
+    let seed = seed();
     let hash = || {
-        let mut hash = Xxh3::with_seed(*SEED);
+        let mut hash = Xxh3::with_seed(seed);
         hash.update(bytes);
         hash.update(&(bytes.len() as u64).to_le_bytes());
-        hash.digest128()
+        (seed, hash.digest128())
     };
-    remembered(bytes, |known| &mut known.identity, hash)
+    remembered(bytes, |known| &mut known.identity, |(of, _)| *of == seed, hash).1
 }
 
 /// The greatest magnitude of bytes that are numbers of float32, as `find` finds it.
 pub fn greatest(bytes: &[u8], find: impl FnOnce() -> f32) -> f32 {
-    remembered(bytes, |known| &mut known.greatest, find)
+    remembered(bytes, |known| &mut known.greatest, |_| true, find)
 }
 
 /// Finds something out about bytes, once where they stay as they are.
-fn remembered<T: Copy>(bytes: &[u8], of: impl Fn(&mut Known) -> &mut Option<T>, find: impl FnOnce() -> T) -> T {
+fn remembered<T: Copy>(
+    bytes: &[u8],
+    of: impl Fn(&mut Known) -> &mut Option<T>,
+    is_valid: impl Fn(&T) -> bool,
+    find: impl FnOnce() -> T,
+) -> T {
     let Some((range, offset)) = range_of(bytes).filter(|_| bytes.len() >= WORTH_REMEMBERING) else { return find() };
     let known = || range.known.lock().unwrap_or_else(PoisonError::into_inner);
     let place = (offset, bytes.len());
-    if let Some(found) = *of(known().entry(place).or_default()) {
+    if let Some(found) = of(known().entry(place).or_default()).filter(is_valid) {
         return found;
     }
     let found = find();

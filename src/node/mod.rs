@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod bytes;
+mod caches;
 mod call;
 mod commands;
 mod compute;

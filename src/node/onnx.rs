@@ -1,6 +1,7 @@
 //! The flat functions of ONNX models: files are read and imported on a thread of their own.
 
 use super::bytes;
+use super::caches;
 use super::call::{Call, stale};
 use super::compute;
 use super::contexts::{fp_math, limit_of, usage_object};
@@ -168,8 +169,9 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath, algorithm, digests, memoryLimit)`: the handle of a model that is being read. A negative number of bytes stands for the default, or for no limit of memory, and no
-/// name of how to compute for the context's. The model's own bytes must have one of the digests, if there is an algorithm.
+/// outline, fpMath, algorithm, digests, memoryLimit, cache)`: the handle of a model that is being read. A negative number of bytes stands for
+/// the default, or for no limit of memory, and no name of how to compute for the context's. The model's own bytes must have one of the
+/// digests, if there is an algorithm. The cache is a folder for packed weights; no name stands for none.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -196,6 +198,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let algorithm = call.string(15)?;
     let digests: Vec<crate::memory::Bytes> = call.scope.elements(call.value(16), bytes::copy)?;
     let memory_limit = limit_of(call.number(17)?);
+    let cache_folder = call.string(18)?;
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
         let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
@@ -213,6 +216,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::OnnxModel(outcome, refused))?;
     in_background("loadOnnx", label, done, move |done| {
         let read = guarded(|| {
+            // Before anything of the model is hashed.
+            let shared = Shared::default();
+            caches::attach(&shared, &cache_folder)?;
             let mut model = origin.open()?;
             if !algorithm.is_empty() {
                 model.check_integrity(&algorithm, &digests)?;
@@ -232,12 +238,11 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             // Without them it runs as others do.
             let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds).ok().flatten() } else { None };
             let has_only_tensors = loaded.has_only_tensors()?;
-            Ok((loaded, unknown, outputs, steps, has_only_tensors))
+            Ok((loaded, unknown, outputs, steps, has_only_tensors, shared))
         });
         match read {
-            Ok((loaded, unknown, outputs, steps, has_only_tensors)) => {
+            Ok((loaded, unknown, outputs, steps, has_only_tensors, shared)) => {
                 let _ = refusals.set(unknown);
-                let shared = Shared::default();
                 shared.is_counted_in(&counted);
                 let _ = found.set(Arc::new(Program {
                     steps,

@@ -4,7 +4,8 @@
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
 use super::{
-    commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table, tensors,
+    caches, commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table,
+    tensors,
 };
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
@@ -36,6 +37,10 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "opSupportLimits" => contexts::op_support_limits;
     "memoryUsage" => contexts::memory_usage;
     "awaitContext" => contexts::wait;
+    "useCache" => caches::use_for_all;
+    "cacheState" => caches::state;
+    "finishCache" => caches::finish;
+    "checkCache" => caches::check;
     "checkTensor" => tensors::check_descriptor;
     "createTensor" => tensors::create;
     "createConstantTensor" => tensors::create_constant;

@@ -15,6 +15,7 @@ use super::storage::Storage;
 use super::view::{Arguments, View, ViewMut};
 use crate::backend::Bindings;
 use crate::compiler::{Check, Place, Plan, Value, ValueId, behind_inputs, multiplications};
+use crate::disk_cache::Cache;
 use crate::done::from_panic;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
@@ -453,7 +454,8 @@ impl Executable {
         let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
-        let counted = packings::within(Packings::of_process(), usage, || {
+        let cache = plan.shared.attached::<Cache>().or_else(Cache::of_all_graphs).map(|cache| (cache, target.caches));
+        let counted = packings::within(Packings::of_process(), usage, cache, || {
             side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))
         })?;
         of_model.has_kernels.store(true, Ordering::Relaxed);

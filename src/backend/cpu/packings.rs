@@ -4,8 +4,11 @@
 //! A packing is known by the step that it is for (the implementation and its instruction set, the operator with its attributes, and what its
 //! constants are), by how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by
 //! what is in them, and zeros by how many they are. All are kept for as long as a kernel uses them, and no longer.
+//! Where a model has a cache, large packings come from its files, or go there.
 
 use super::dispatch::{Problem, Target};
+use super::kernels::Caches;
+use crate::disk_cache::{Cache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
 use crate::memory::{self, Bytes, Charge, Usage, Use};
 use std::cell::RefCell;
@@ -23,18 +26,30 @@ pub struct Packings(Mutex<HashMap<Key, Weak<Packed>>>);
 /// Memory of a kernel, counted once however many graphs use it.
 #[derive(Debug)]
 pub struct Packed {
-    bytes: Bytes,
+    bytes: Content,
     _charge: Option<Charge>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Made(Bytes),
+    /// In a file, which other processes may have mapped, too.
+    Stored(Stored),
 }
 
 impl Packed {
     /// What is nobody else's, and counted with its kernel.
     pub fn own(bytes: Bytes) -> Packed {
-        Packed { bytes, _charge: None }
+        Packed { bytes: Content::Made(bytes), _charge: None }
     }
 
+    /// # Panics
+    /// For what comes from a file, which others have too.
     pub fn bytes_mut(&mut self) -> &mut Bytes {
-        &mut self.bytes
+        match &mut self.bytes {
+            Content::Made(bytes) => bytes,
+            Content::Stored(_) => unreachable!("only what is nobody else's is written to"),
+        }
     }
 }
 
@@ -42,7 +57,16 @@ impl Deref for Packed {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        match &self.bytes {
+            Content::Made(bytes) => bytes,
+            Content::Stored(stored) => stored.as_ref(),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Packed {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -59,8 +83,26 @@ enum Key {
     Zeros(usize),
 }
 
+/// Files of packings that were made otherwise are not found: to be raised when packings change within a version.
+const FORMAT: u32 = 1;
+
+impl Key {
+    /// What a file is known by, if it is worth one.
+    fn stored(&self, caches: &Caches) -> Option<u128> {
+        let Key::Packing { step, number, layout, length } = self else { return None };
+        if *length < WORTH_STORING {
+            return None;
+        }
+        let mut hash = Xxh3::with_seed(memory::seed());
+        let (version, machine) = (env!("CARGO_PKG_VERSION"), (std::env::consts::ARCH, cfg!(target_endian = "big")));
+        hash.update(format!("{version} {FORMAT} {machine:?} {caches:?} {step} {number} {layout:?} {length}").as_bytes());
+        Some(hash.digest128())
+    }
+}
+
 /// What kernels are being built for on this thread.
 struct Building {
+    cache: Option<(Arc<Cache>, Caches)>,
     packings: Arc<Packings>,
     usage: Arc<Usage>,
     step: Option<Step>,
@@ -83,7 +125,7 @@ pub fn identity<'a>(
     target: &Target,
     constants: impl Iterator<Item = Option<&'a ConstantBytes>>,
 ) -> u128 {
-    let mut hash = Xxh3::new();
+    let mut hash = Xxh3::with_seed(memory::seed());
     let Problem { prologue, dequantized, op, fused, inputs, .. } = problem;
     let (isa, fp_math) = (target.isa.name, target.fp_math);
     hash.update(format!("{implementation} {isa} {fp_math:?} {prologue:?}{dequantized:?}{op:?}{fused:?}").as_bytes());
@@ -125,15 +167,21 @@ impl Packings {
     }
 }
 
-/// Builds the kernels of a graph, which share what they pack with those of others.
-pub fn within<R>(packings: &Arc<Packings>, usage: &Arc<Usage>, build: impl FnOnce() -> R) -> R {
+/// Builds the kernels of a graph, which share what they pack with those of others; with a cache also with other processes on machines
+/// with such caches of the processor.
+pub fn within<R>(
+    packings: &Arc<Packings>,
+    usage: &Arc<Usage>,
+    cache: Option<(Arc<Cache>, Caches)>,
+    build: impl FnOnce() -> R,
+) -> R {
     struct Restore(Option<Building>);
     impl Drop for Restore {
         fn drop(&mut self) {
             BUILDING.set(self.0.take());
         }
     }
-    let own = Building { packings: packings.clone(), usage: usage.clone(), step: None };
+    let own = Building { cache, packings: packings.clone(), usage: usage.clone(), step: None };
     let _restore = Restore(BUILDING.replace(Some(own)));
     build()
 }
@@ -184,24 +232,32 @@ pub fn zeros(length: usize) -> Arc<Packed> {
 /// What has been made for the same key, or is made now.
 fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<&mut Step>) -> Option<Key>) -> Arc<Packed> {
     let known = BUILDING.with_borrow_mut(|building| {
-        let Building { packings, usage, step } = building.as_mut()?;
-        Some((packings.clone(), usage.clone(), key(step.as_mut())?))
+        let Building { cache, packings, usage, step } = building.as_mut()?;
+        let key = key(step.as_mut())?;
+        let stored = cache.as_ref().and_then(|(cache, caches)| Some((cache.clone(), key.stored(caches)?)));
+        Some((packings.clone(), usage.clone(), key, stored))
     });
-    if let Some((packings, _, key)) = &known
-        && let Some(found) = packings.find(key)
-    {
-        return found;
+    if let Some((packings, usage, key, stored)) = &known {
+        if let Some(found) = packings.find(key) {
+            return found;
+        }
+        if let Some(found) = stored.as_ref().and_then(|(cache, key)| cache.find(*key, length)) {
+            let charge = Some(usage.charge(Use::Packed, length));
+            return packings.keep(key.clone(), Arc::new(Packed { bytes: Content::Stored(found), _charge: charge }));
+        }
     }
-    let reserved = known.as_ref().map(|(_, usage, _)| usage.reserve(Use::Packed, length)).transpose();
+    let reserved = known.as_ref().map(|(_, usage, ..)| usage.reserve(Use::Packed, length)).transpose();
     let allocated = reserved.and_then(|charge| Ok((charge, Bytes::beside_others(length)?)));
     // The build ends with the error.
     let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
-    let packed = Arc::new(Packed { bytes, _charge: charge });
-    match known {
-        None => packed,
-        Some((packings, _, key)) => packings.keep(key, packed),
+    let packed = Arc::new(Packed { bytes: Content::Made(bytes), _charge: charge });
+    let Some((packings, _, key, stored)) = known else { return packed };
+    let kept = packings.keep(key, packed);
+    if let Some((cache, key)) = stored {
+        cache.offer(key, kept.clone());
     }
+    kept
 }
 
 #[cfg(test)]
@@ -217,7 +273,7 @@ mod tests {
                 let first = packed(layout, 64, |bytes| bytes.fill(with));
                 (first, packed(layout, 64, |bytes| bytes.fill(with + 1)))
             };
-            let (both, counted) = within(&packings, &usage, || during(step, build));
+            let (both, counted) = within(&packings, &usage, None, || during(step, build));
             assert_eq!(counted, 128);
             both
         };
@@ -240,11 +296,11 @@ mod tests {
         let packings = Arc::new(Packings::default());
         let usage = Arc::new(Usage::default());
         // Whoever asks: in a step, or before it is known which implementation is chosen.
-        let one = within(&packings, &usage, || row(&[1.0, 2.0]));
-        let (two, counted) = within(&packings, &usage, || during(1, || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
+        let one = within(&packings, &usage, None, || row(&[1.0, 2.0]));
+        let (two, counted) = within(&packings, &usage, None, || during(1, || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
         assert!(Arc::ptr_eq(&one, &two[0]) && !Arc::ptr_eq(&one, &two[1]));
         assert_eq!(bytemuck::cast_slice::<u8, f32>(&two[1]), [1.0, -2.0]);
-        let (three, _) = within(&packings, &usage, || during(2, || [zeros(128), zeros(129), zeros(0)]));
+        let (three, _) = within(&packings, &usage, None, || during(2, || [zeros(128), zeros(129), zeros(0)]));
         assert!(Arc::ptr_eq(&two[2], &three[0]) && !Arc::ptr_eq(&two[2], &three[1]));
         assert_eq!(three.each_ref().map(|zeros| zeros.len()), [128, 256, 0]);
         assert_eq!((counted, usage.numbers().packed), (0, 8 + 8 + 128 + 256));
@@ -252,5 +308,25 @@ mod tests {
         assert!(!Arc::ptr_eq(&row(&[1.0, 2.0]), &one));
         drop((one, two, three));
         assert_eq!(usage.numbers().packed, 0);
+    }
+
+    #[test]
+    fn only_large_packings_are_stored_and_known_by_all_that_they_depend_on() {
+        let caches = Caches::of_this_machine();
+        let key = |step, number, layout: &[usize], length| Key::Packing { step, number, layout: layout.to_vec(), length };
+        let first = key(1, 1, &[2, 3], WORTH_STORING).stored(&caches).unwrap();
+        assert_eq!(key(1, 1, &[2, 3], WORTH_STORING).stored(&caches), Some(first));
+        for other in [
+            key(2, 1, &[2, 3], WORTH_STORING),
+            key(1, 2, &[2, 3], WORTH_STORING),
+            key(1, 1, &[2, 4], WORTH_STORING),
+            key(1, 1, &[2, 3], WORTH_STORING + 1),
+        ] {
+            assert_ne!(other.stored(&caches).unwrap(), first);
+        }
+        assert_ne!(key(1, 1, &[2, 3], WORTH_STORING).stored(&Caches { second: 1, ..caches }), Some(first));
+        assert!(
+            [key(1, 1, &[], WORTH_STORING - 1), Key::Row(1), Key::Zeros(1 << 20)].iter().all(|key| key.stored(&caches).is_none())
+        );
     }
 }

@@ -1,0 +1,149 @@
+'use strict';
+
+// The cache of packed weights, with real processes.
+
+const { execFile, execFileSync, spawn } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { tensor, writeModel } = require('./onnx/write.js');
+
+const WIDTH = 512;
+const LAYERS = 4;
+const PACKED = LAYERS * WIDTH * WIDTH * 4;
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-cache-'));
+const model = path.join(root, 'model.onnx');
+const program = path.join(__dirname, 'processes', 'cached.js');
+const bin = path.join(__dirname, '..', 'bin', 'webnn-node.js');
+let uncached;
+
+beforeAll(async () => {
+  const names = Array.from({ length: LAYERS }, (_, i) => `w${i}`);
+  const weights = (i) => Float32Array.from({ length: WIDTH * WIDTH }, (_, k) => Math.sin(k + i) / WIDTH);
+  const nodes = names.map((name, i) => ({ op: 'MatMul', inputs: [i === 0 ? 'x' : `v${i}`, name], outputs: [i === LAYERS - 1 ? 'y' : `v${i + 1}`] }));
+  const initializers = names.map((name, i) => tensor(name, 'float', [WIDTH, WIDTH], weights(i)));
+  const inputs = [{ name: 'x', type: 'float', shape: [1, WIDTH] }];
+  fs.writeFileSync(model, writeModel({ opset: 21, inputs, outputs: [{ name: 'y' }], nodes, initializers }));
+  uncached = await load();
+}, 60_000);
+
+afterAll(() => fs.rmSync(root, { recursive: true }));
+
+/** What a process says that loads the model with a cache. */
+function load(folder, { environment = {}, command = [process.execPath] } = {}) {
+  return new Promise((resolve, reject) => {
+    const [file, ...args] = [...command, program, model, String(WIDTH), ...(folder === undefined ? [] : [folder])];
+    const options = { env: { ...process.env, ...environment }, timeout: 60_000 };
+    const child = execFile(file, args, options, (error, stdout) => (error ? reject(error) : resolve(JSON.parse(stdout))));
+    child.stdin.end();
+  });
+}
+
+const folderNamed = (name) => path.join(root, name);
+const packed = (folder) => fs.readdirSync(folder).filter((name) => name.endsWith('.packed'));
+
+test('nothing is cached unless it is wanted', () => {
+  expect(uncached.state).toBeUndefined();
+});
+
+test('a second process finds what the first one packed', async () => {
+  const folder = folderNamed('second');
+  const first = await load(folder);
+  expect(first).toMatchObject({ digest: uncached.digest, state: { hits: 0, misses: LAYERS, written: LAYERS, damaged: 0 } });
+  const second = await load(folder);
+  expect(second).toMatchObject({ digest: uncached.digest, state: { hits: LAYERS, misses: 0, written: 0 } });
+  // Also for graphs that nobody told.
+  const byVariable = await load(undefined, { environment: { WEBNN_CACHE: folder } });
+  expect(byVariable).toMatchObject({ digest: uncached.digest, state: { hits: LAYERS, misses: 0 } });
+  // On another machine, so to speak.
+  const other = await load(folder, { environment: { WEBNN_CPU: 'portable' } });
+  expect(other.state.hits).toBe(0);
+}, 60_000);
+
+test('damaged files are packed again', async () => {
+  const folder = folderNamed('damaged');
+  await load(folder);
+  const [cut, changed, empty] = packed(folder).map((name) => path.join(folder, name));
+  fs.truncateSync(cut, 5000);
+  fs.truncateSync(empty, 0);
+  const bytes = fs.readFileSync(changed);
+  bytes[bytes.length - 1] ^= 1;
+  fs.writeFileSync(changed, bytes);
+  const second = await load(folder);
+  expect(second).toMatchObject({ digest: uncached.digest, state: { hits: LAYERS - 3, misses: 3, damaged: 3, written: 3 } });
+  expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
+}, 60_000);
+
+test('twenty processes begin together', async () => {
+  const folder = folderNamed('race');
+  const all = await Promise.all(Array.from({ length: 20 }, () => load(folder)));
+  expect(all.map(({ digest }) => digest)).toEqual(Array(20).fill(uncached.digest));
+  expect(all.map(({ state }) => state.damaged)).toEqual(Array(20).fill(0));
+  expect(fs.readdirSync(folder)).toHaveLength(LAYERS + 1);
+  expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
+}, 120_000);
+
+(process.platform === 'linux' ? describe : describe.skip)('on Linux', () => {
+  test('a disk without room fails no load and keeps no piece of a file', async () => {
+    const folder = folderNamed('full');
+    const limited = ['sh', '-c', 'ulimit -f 100; exec "$0" "$@"', process.execPath];
+    expect(await load(folder, { command: limited })).toMatchObject({ digest: uncached.digest, state: { written: 0 } });
+    expect(fs.readdirSync(folder)).toEqual(['secret']);
+  }, 60_000);
+
+  test('a folder that is none, or that all may write to, is as if it were empty', async () => {
+    expect(await load(path.join(model, 'below'))).toMatchObject({ digest: uncached.digest });
+    const folder = folderNamed('open');
+    fs.mkdirSync(folder);
+    fs.chmodSync(folder, 0o777);
+    const found = await load(folder);
+    expect(found).toMatchObject({ digest: uncached.digest });
+    expect(found.state).toBeUndefined();
+    expect(fs.readdirSync(folder)).toEqual([]);
+  }, 60_000);
+
+  test('processes beside each other share the memory', async () => {
+    const folder = folderNamed('shared');
+    await load(folder);
+    const first = spawn(process.execPath, [program, model, String(WIDTH), folder], { stdio: ['pipe', 'pipe', 'inherit'] });
+    await once(first.stdout, 'data');
+    const { mapped } = await load(folder);
+    first.stdin.end();
+    expect(mapped.rss).toBeGreaterThanOrEqual(PACKED);
+    expect(mapped.pss).toBeLessThan(0.6 * mapped.rss);
+  }, 60_000);
+});
+
+test('the command line fills, lists, checks and clears a cache', async () => {
+  const folder = folderNamed('command');
+  const cache = (...args) => JSON.parse(execFileSync(process.execPath, [bin, 'cache', ...args, '--folder', folder, '--json'], { encoding: 'utf8' }));
+  expect(cache('list')).toMatchObject({ bytes: 0, files: [] });
+  expect(cache('add', model, '--threads', '1')).toMatchObject({ hits: 0, written: LAYERS });
+  expect((await load(folder)).state).toMatchObject({ hits: LAYERS, misses: 0 });
+  expect(cache('list').files).toHaveLength(LAYERS);
+  expect(cache('check').damaged).toEqual([]);
+  const [name] = packed(folder);
+  fs.truncateSync(path.join(folder, name), 100);
+  expect(() => cache('check')).toThrow('Command failed');
+  expect(packed(folder)).not.toContain(name);
+  expect(cache('check').damaged).toEqual([]);
+  expect(cache('clear')).toMatchObject({ removed: LAYERS - 1 });
+  expect(packed(folder)).toEqual([]);
+}, 60_000);
+
+test('another folder of a process is refused, and what is no folder', () => {
+  const script = `
+    const { loadOnnx } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnx.js'))});
+    const { ml } = require(${JSON.stringify(path.join(__dirname, '..'))});
+    (async () => {
+      const context = await ml.createContext();
+      const said = [];
+      for (const cache of ${JSON.stringify([folderNamed('one'), folderNamed('two'), 5, ''])}) {
+        said.push(await loadOnnx(context, ${JSON.stringify(model)}, { cache }).then(() => 'loaded', ({ name }) => name));
+      }
+      console.log(JSON.stringify(said));
+    })();`;
+  const said = JSON.parse(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' }));
+  expect(said).toEqual(['loaded', 'NotSupportedError', 'TypeError', 'TypeError']);
+}, 60_000);

@@ -1,0 +1,479 @@
+//! Packed weights on disk, for later processes and for those beside this one, which map the same pages.
+//!
+//! A folder has a file for each packing, named by its key: a hash of what it was packed from and how, which is made with a secret of the
+//! folder. Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
+//! any doubt is a miss, and what is written without success is as if it had not been tried. So no state of the folder makes a load fail.
+//!
+//! A process has one cache: what its constants are known by depends on the secret.
+
+mod entry;
+
+use crate::error::{Error, Kind, Result};
+use crate::{memory, thread};
+use entry::{Missing, is_safe};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+pub use entry::{Stored, checked};
+
+/// Less is packed faster than it is found in a folder.
+pub const WORTH_STORING: usize = 16 << 10;
+
+/// What the files may take together, if the environment says nothing (`WEBNN_CACHE_BYTES`).
+const MOST_BYTES: u64 = 8 << 30;
+
+/// What was left over by a process that ended while it wrote goes after so long.
+const LEFT_OVER: Duration = Duration::from_secs(3600);
+
+const SECRET: &str = "secret";
+const ENDING: &str = "packed";
+
+/// Bytes that are written while others read them, too.
+pub type Offered = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// A folder of packed weights.
+pub struct Cache {
+    folder: PathBuf,
+    secret: u64,
+    most_bytes: u64,
+    writing: Mutex<Writing>,
+    has_written: Condvar,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    damaged: AtomicU64,
+    written: AtomicU64,
+}
+
+#[derive(Default)]
+struct Writing {
+    waiting: VecDeque<(u128, Offered)>,
+    /// Whether a thread is at it.
+    is_under_way: bool,
+    /// Where a file could not be written, as on a full disk, others will not be either.
+    has_failed: bool,
+}
+
+/// What a cache has done in this process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Numbers {
+    pub hits: u64,
+    pub misses: u64,
+    pub damaged: u64,
+    pub written: u64,
+}
+
+/// A file of a cache.
+#[derive(Debug)]
+pub struct Listed {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub used: SystemTime,
+}
+
+/// The cache of the process, once it has one.
+static OF_PROCESS: OnceLock<Arc<Cache>> = OnceLock::new();
+static OF_ALL_GRAPHS: OnceLock<Arc<Cache>> = OnceLock::new();
+
+impl Cache {
+    /// The cache of this process, in this folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// `OperationError` when the folder cannot be used, `NotSupportedError` when the process has a cache in another one.
+    pub fn of_process(folder: &Path) -> Result<Arc<Cache>> {
+        static OPENING: Mutex<()> = Mutex::new(());
+        let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        if OF_PROCESS.get().is_none() {
+            let cache = Arc::new(Cache::open(folder)?);
+            memory::set_seed(cache.secret);
+            let _ = OF_PROCESS.set(cache);
+        }
+        let Some(cache) = Cache::opened() else { unreachable!("it was set under the lock") };
+        // Named otherwise it may be the same.
+        if fs::canonicalize(folder).is_ok_and(|folder| folder == cache.folder) {
+            return Ok(cache);
+        }
+        let other = cache.folder.display();
+        Err(Error::new(Kind::NotSupported, format!("the cache of this process is in {other}, it can have no second one")))
+    }
+
+    /// The cache that the process has.
+    pub fn opened() -> Option<Arc<Cache>> {
+        OF_PROCESS.get().cloned()
+    }
+
+    /// Has all graphs of the process use its cache, not only those of models that were told to.
+    pub fn use_for_all(self: Arc<Self>) {
+        let _ = OF_ALL_GRAPHS.set(self);
+    }
+
+    /// The cache that graphs use which were told nothing.
+    pub fn of_all_graphs() -> Option<Arc<Cache>> {
+        OF_ALL_GRAPHS.get().cloned()
+    }
+
+    fn open(folder: &Path) -> Result<Cache> {
+        let fail = |error: &dyn std::fmt::Display| {
+            Error::new(Kind::Operation, format!("the folder {} cannot be a cache: {error}", folder.display()))
+        };
+        make_folder(folder).map_err(|error| fail(&error))?;
+        let folder = fs::canonicalize(folder).map_err(|error| fail(&error))?;
+        let metadata = fs::metadata(&folder).map_err(|error| fail(&error))?;
+        if !metadata.is_dir() || !is_safe(&metadata) {
+            return Err(fail(&"it must be a folder of this user or the administrator that nobody else can write to"));
+        }
+        let secret = secret_of(&folder).map_err(|error| fail(&error))?;
+        let most_bytes = std::env::var("WEBNN_CACHE_BYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(MOST_BYTES);
+        Ok(Cache {
+            folder,
+            secret,
+            most_bytes,
+            writing: Mutex::default(),
+            has_written: Condvar::new(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            damaged: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        })
+    }
+
+    fn path_of(&self, key: u128) -> PathBuf {
+        self.folder.join(format!("{key:032x}.{ENDING}"))
+    }
+
+    /// So many bytes with this key, if they are there and as they were written.
+    pub fn find(&self, key: u128, length: usize) -> Option<Stored> {
+        let path = self.path_of(key);
+        match Stored::open(&path, key, Some(length), self.secret) {
+            Ok(stored) => {
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                return Some(stored);
+            }
+            Err(Missing::Damaged) => {
+                self.damaged.fetch_add(1, Ordering::Relaxed);
+                let _ = fs::remove_file(&path);
+            }
+            Err(Missing::NotThere) => {}
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has bytes written by a thread of the cache's own.
+    pub fn offer(self: &Arc<Self>, key: u128, bytes: Offered) {
+        let mut writing = self.writing();
+        if writing.has_failed {
+            return;
+        }
+        writing.waiting.push_back((key, bytes));
+        if !writing.is_under_way {
+            let cache = self.clone();
+            writing.is_under_way = thread::start("webnn-node cache", move || cache.write_all()).is_ok();
+            if !writing.is_under_way {
+                writing.waiting.clear();
+            }
+        }
+    }
+
+    fn write_all(&self) {
+        loop {
+            let next = self.writing().waiting.pop_front();
+            if let Some((key, bytes)) = next {
+                match self.write(key, (*bytes).as_ref()) {
+                    Ok(()) => _ = self.written.fetch_add(1, Ordering::Relaxed),
+                    Err(_) => {
+                        let mut writing = self.writing();
+                        writing.has_failed = true;
+                        writing.waiting.clear();
+                    }
+                }
+                continue;
+            }
+            self.make_room();
+            let mut writing = self.writing();
+            if writing.waiting.is_empty() {
+                writing.is_under_way = false;
+                self.has_written.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Writes a file beside, and renames it when it is complete. Whether the disk has it by then does not matter: it is checked when read.
+    fn write(&self, key: u128, bytes: &[u8]) -> io::Result<()> {
+        write_beside(&self.folder, |file| entry::write(file, key, bytes, self.secret), |made| fs::rename(made, self.path_of(key)))
+    }
+
+    /// Waits until what was offered is written, or was given up.
+    pub fn finish(&self) {
+        let writing = self.writing();
+        drop(self.has_written.wait_while(writing, |writing| writing.is_under_way));
+    }
+
+    /// What it has done in this process.
+    pub fn numbers(&self) -> Numbers {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Numbers { hits: load(&self.hits), misses: load(&self.misses), damaged: load(&self.damaged), written: load(&self.written) }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes what was not used for longest, until the rest may stay.
+    fn make_room(&self) {
+        let mut files = list(&self.folder, LEFT_OVER);
+        let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        if total <= self.most_bytes {
+            return;
+        }
+        files.sort_by_key(|file| file.used);
+        for file in files {
+            if total <= self.most_bytes {
+                break;
+            }
+            if fs::remove_file(&file.path).is_ok() {
+                total -= file.bytes;
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({})", self.folder.display())
+    }
+}
+
+/// The files of a cache. What was left over for so long by a process that ended while it wrote is removed.
+fn list(folder: &Path, left_over: Duration) -> Vec<Listed> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some(ENDING) if metadata.is_file() => found.push(Listed { path, bytes: metadata.len(), used }),
+            Some("new") if used.elapsed().is_ok_and(|age| age > left_over) => _ = fs::remove_file(&path),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Makes a folder that only this user can look into.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Writes a file under a name of its own, and has it published; nothing is left of it where that fails.
+fn write_beside(
+    folder: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+    publish: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let path = folder.join(format!("{:016x}.new", random()?));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&path)?;
+    let done = write(&mut file).and_then(|()| publish(&path));
+    drop(file);
+    if done.is_err() {
+        let _ = fs::remove_file(&path);
+    }
+    done
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The secret of a folder, which the first process makes.
+fn secret_of(folder: &Path) -> io::Result<u64> {
+    let path = folder.join(SECRET);
+    let read = || -> io::Result<Option<u64>> {
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        (&file).take(9).read_to_end(&mut bytes)?;
+        let secret = <[u8; 8]>::try_from(&bytes[..]).map(u64::from_le_bytes).ok();
+        // None stands for no secret.
+        match secret.filter(|&secret| secret != 0 && file.metadata().is_ok_and(|metadata| is_safe(&metadata))) {
+            Some(secret) => Ok(Some(secret)),
+            None => Err(io::Error::other("its secret is not as it was made")),
+        }
+    };
+    if let Some(secret) = read()? {
+        return Ok(secret);
+    }
+    let secret = random()? | 1;
+    // Unlike a rename, a link replaces nothing: of several processes one makes the secret.
+    let publish =
+        |made: &Path| fs::hard_link(made, &path).or_else(|_| if path.exists() { Ok(()) } else { fs::rename(made, &path) });
+    let keep = |file: &mut File| file.write_all(&secret.to_le_bytes());
+    write_beside(folder, keep, |made| publish(made).map(|()| _ = fs::remove_file(made)))?;
+    read()?.ok_or_else(|| io::Error::other("its secret is gone"))
+}
+
+/// The files of a folder, for whoever looks after it.
+pub fn files(folder: &Path) -> Vec<Listed> {
+    list(folder, LEFT_OVER)
+}
+
+/// Whether each file of a folder is as it was written.
+///
+/// # Errors
+/// As [`Cache::of_process`].
+pub fn check(folder: &Path) -> Result<Vec<(Listed, bool)>> {
+    let cache = Cache::open(folder)?;
+    let is_whole = |file: &Listed| {
+        let key = file.path.file_stem().and_then(|name| name.to_str()).and_then(|name| u128::from_str_radix(name, 16).ok());
+        key.is_some_and(|key| Stored::open(&file.path, key, None, cache.secret).is_ok())
+    };
+    Ok(files(folder).into_iter().map(|file| (is_whole(&file), file)).map(|(is_whole, file)| (file, is_whole)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            Folder(std::env::temp_dir().join(format!("webnn-node-cache-{name}-{}", std::process::id())))
+        }
+
+        fn open(&self) -> Arc<Cache> {
+            Arc::new(Cache::open(&self.0).unwrap())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn offer(cache: &Arc<Cache>, key: u128, bytes: Vec<u8>) {
+        cache.offer(key, Arc::new(bytes));
+        cache.finish();
+    }
+
+    #[test]
+    fn what_was_written_is_found_by_another_process() {
+        let folder = Folder::new("found");
+        let cache = folder.open();
+        assert!(cache.find(3, 1000).is_none());
+        offer(&cache, 3, vec![4; 1000]);
+        let other = folder.open();
+        let found = other.find(3, 1000).unwrap();
+        assert_eq!(found.as_ref(), [4; 1000]);
+        assert!(found.as_ref().as_ptr().addr().is_multiple_of(memory::ALIGNMENT));
+        assert!(other.find(4, 1000).is_none());
+        assert_eq!(cache.numbers(), Numbers { hits: 0, misses: 1, damaged: 0, written: 1 });
+        assert_eq!(other.numbers(), Numbers { hits: 1, misses: 1, damaged: 0, written: 0 });
+        // What is mapped stays where its name is gone.
+        fs::remove_file(other.path_of(3)).unwrap();
+        assert_eq!(found.as_ref(), [4; 1000]);
+        assert!(fs::read_dir(&folder.0).unwrap().count() == 1, "only the secret is left");
+    }
+
+    #[test]
+    fn damaged_files_are_misses_and_go() {
+        let folder = Folder::new("damaged");
+        let cache = folder.open();
+        for (number, damage) in [
+            (|file: &mut Vec<u8>| file.truncate(700)) as fn(&mut Vec<u8>),
+            |file| file.clear(),
+            |file| file.push(0),
+            |file| file[500] ^= 1,
+            |file| file[33] ^= 1,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let key = number as u128;
+            offer(&cache, key, vec![4; 1000]);
+            let mut file = fs::read(cache.path_of(key)).unwrap();
+            damage(&mut file);
+            fs::write(cache.path_of(key), file).unwrap();
+            assert!(cache.find(key, 1000).is_none(), "{number}");
+            assert!(!cache.path_of(key).exists());
+        }
+        // Another file under this name, and another length than is wanted.
+        offer(&cache, 20, vec![4; 1000]);
+        fs::rename(cache.path_of(20), cache.path_of(21)).unwrap();
+        assert!(cache.find(21, 1000).is_none());
+        offer(&cache, 22, vec![4; 1000]);
+        assert!(cache.find(22, 1001).is_none());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let folder = Folder::new("bounded");
+        let mut cache = Cache::open(&folder.0).unwrap();
+        cache.most_bytes = 3 * 1064;
+        let cache = Arc::new(cache);
+        for key in 0..3 {
+            offer(&cache, key, vec![1; 1000]);
+            let ago = Duration::from_secs(10_000 - 1000 * key as u64);
+            File::open(cache.path_of(key)).unwrap().set_modified(SystemTime::now() - ago).unwrap();
+        }
+        // A hit is a use.
+        assert!(cache.find(0, 1000).is_some());
+        offer(&cache, 3, vec![1; 1000]);
+        assert_eq!([0, 1, 2, 3].map(|key| cache.path_of(key).exists()), [true, false, true, true]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn folders_of_others_are_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Folder::new("others");
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let cache = folder.open();
+        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(folder.0.join(SECRET)).unwrap().permissions().mode() & 0o777, 0o600);
+        offer(&cache, 1, vec![1; 1000]);
+        set(&cache.path_of(1), 0o666);
+        assert!(cache.find(1, 1000).is_none(), "a file that all may write");
+        set(&folder.0, 0o777);
+        assert!(Cache::open(&folder.0).is_err());
+        set(&folder.0, 0o700);
+        fs::write(folder.0.join(SECRET), [0; 8]).unwrap();
+        assert!(Cache::open(&folder.0).is_err());
+    }
+
+    #[test]
+    fn processes_that_begin_together_have_one_secret() {
+        let folder = Folder::new("race");
+        let secrets: Vec<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..20).map(|_| scope.spawn(|| folder.open().secret)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(secrets.iter().all(|secret| *secret == secrets[0]));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+}
