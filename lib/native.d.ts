@@ -235,13 +235,14 @@ type InputShape = number[] | number[][] | undefined;
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
  * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. The
- * model's own bytes must have one of the digests, if there is an algorithm. `outline` asks for what importing alone tells of outputs that the file does not describe.
+ * model's own bytes must have one of the digests, if there is an algorithm. `outline` asks for what importing alone tells of outputs that the file does not describe. Files are
+ * mapped if `map` says so.
  */
 export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
   locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
-  memoryLimit: number, cache: string,
+  memoryLimit: number, cache: string, map: boolean,
 ): Handle;
 /** Nothing more is made of the file. */
 export function releaseOnnxFile(model: Handle): void;

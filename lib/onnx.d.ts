@@ -150,6 +150,11 @@ export interface OnnxLoadOptions {
    * A folder that cannot be used or written is as if it were empty. Default: `false`.
    */
   cache?: boolean | string;
+  /**
+   * Maps the model's files instead of reading them, so that processes share their pages. Do not change a mapped file while the model is in
+   * use: a file that is shortened ends the process. Default: false.
+   */
+  map?: boolean;
   /** Cancels the load, which rejects with the signal's reason at once. A stream that is being read is cancelled. */
   signal?: AbortSignal;
   /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */
@@ -324,7 +329,8 @@ export class OnnxModel {
 
 /**
  * Loads an ONNX model: reads it in the background, and imports and compiles it if its shapes are known. Open dimensions that
- * `freeDimensions` does not fix may differ from run to run. The file is mapped: do not change it while the model is in use. External data
+ * `freeDimensions` does not fix may differ from run to run. If the file changes, the model computes with the old weights or
+ * rejects with an `OperationError`. External data
  * must be in the folder of the file, or in the folder where the file really is, if its path is a link.
  */
 export function loadOnnx(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// The exception that script sees.
@@ -56,6 +57,17 @@ pub struct Error {
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Work that may unwind with an error: it becomes one again. Other panics go on.
+///
+/// # Errors
+/// Those of the work.
+pub fn unwound<T, E: From<Error>>(work: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| match panic.downcast::<Error>() {
+        Ok(error) => Err((*error).into()),
+        Err(panic) => resume_unwind(panic),
+    })
+}
 
 impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {

@@ -51,6 +51,7 @@ pub mod memory;
 mod node;
 pub mod onnx;
 pub mod program;
+pub mod runtime;
 pub mod thread;
 pub mod timeline;
 pub mod watch;

@@ -9,7 +9,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     // The ground.
     ("error", &[]),
     ("thread", &["error"]),
-    ("memory", &["error"]),
+    ("runtime", &["error", "thread"]),
+    ("memory", &["error", "runtime"]),
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
     ("watch", &["error"]),

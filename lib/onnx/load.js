@@ -38,7 +38,7 @@ async function loadOnnx(context, source, options = {}) {
   const stream = streamOf(NAME, source);
   const origin = stream === undefined ? modelSource(NAME, source) : undefined;
   const checked = requireObject('options', options);
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache } = checked;
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache, map = false } = checked;
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
@@ -49,6 +49,7 @@ async function loadOnnx(context, source, options = {}) {
     digests: integrityOf(NAME, integrity),
     batching: batchingOptions(NAME, batching),
     cache: folderOption(NAME, '', cache),
+    map: Boolean(map),
   };
   requireSignal(NAME, '', signal);
   requireFunction('onProgress', onProgress);
@@ -82,9 +83,10 @@ async function loadOnnx(context, source, options = {}) {
  * @param {string} [wish.fpMath]
  * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
  * @param {string} [wish.cache] the folder of packed weights; '' for none
+ * @param {boolean} [wish.map] whether files are mapped
  */
 async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '' } = wish;
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '', map = false } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -92,7 +94,7 @@ async function open(context, label, origin, wish) {
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache, map],
     );
   });
   return { handle, opened };

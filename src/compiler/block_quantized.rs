@@ -184,7 +184,7 @@ impl Found {
         let Descriptor { data_type, .. } = *graph.descriptor(input);
         let bits = data_type.bits();
         let bytes = constant(graph, input);
-        let length = bytes.as_slice().len();
+        let length = bytes.len();
         let rows = if by_depth { blocks * block_size } else { columns };
         let weights = add(graph, DataType::Uint8, [rows, length / rows], bytes);
         let shape = if by_depth { [blocks, columns] } else { [columns, blocks] };

@@ -30,7 +30,7 @@ pub fn common(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
             let known = match (bytes.len(), bytes.key()) {
                 (..=SMALL, _) => Known::Bytes(descriptor, xxh3_128(bytes.as_slice())),
                 (_, Some(key)) => Known::Computed(descriptor, key),
-                _ => Known::Place(descriptor, bytes.as_slice().as_ptr().addr()),
+                _ => Known::Place(descriptor, bytes.place().start),
             };
             same[id] = *constants.entry(known).or_insert(same[id]);
         }

@@ -155,7 +155,7 @@ pub fn made_of(
     outputs: &[&Descriptor],
 ) -> Result<Vec<ConstantBytes>> {
     let known = shared.is_of_several().then(|| {
-        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.identity())).collect();
+        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.briefly().identity())).collect();
         keys_of(&op, &made_from).take(outputs.len()).collect::<Vec<_>>()
     });
     if let Some(there) = known.iter().flatten().map(|&key| shared.computed(key)).collect::<Option<Vec<_>>>()
@@ -177,7 +177,9 @@ fn evaluated(
 ) -> Result<Vec<ConstantBytes>> {
     let lengths = operands.iter().map(|(_, bytes)| bytes.len()).chain(outputs.iter().map(|output| output.byte_length()));
     let now = |capabilities: &dyn Capabilities, operands: &[(&Descriptor, &ConstantBytes)]| {
-        let operands: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.as_slice())).collect();
+        let brief: Vec<ConstantBytes> = operands.iter().map(|(_, bytes)| bytes.briefly()).collect();
+        let operands: Vec<_> =
+            operands.iter().zip(&brief).map(|((descriptor, _), bytes)| (*descriptor, bytes.as_slice())).collect();
         capabilities.evaluate(&op, &operands, outputs)
     };
     let Some(keys) = keys.filter(|_| lengths.max() >= Some(SHARED)) else { return now(capabilities, operands) };
@@ -187,7 +189,7 @@ fn evaluated(
         Some(later) => {
             let named = keys.iter().zip(outputs).map(|(&key, output)| (key, output.byte_length(), shared.facts(key)));
             let outputs: Vec<Descriptor> = outputs.iter().map(|&output| output.clone()).collect();
-            let own = |(descriptor, bytes): &(&Descriptor, &ConstantBytes)| ((*descriptor).clone(), (*bytes).clone());
+            let own = |(descriptor, bytes): &(&Descriptor, &ConstantBytes)| ((*descriptor).clone(), bytes.briefly());
             let operands: Vec<_> = operands.iter().map(own).collect();
             let op = op.clone();
             ConstantBytes::later(named.collect::<Vec<_>>(), depth, move || {
@@ -347,7 +349,7 @@ mod tests {
         let words = ConstantBytes::new(vec![1u8; SHARED]);
         let shared = Shared::default();
         shared.expects_several();
-        shared.keep(words.as_slice());
+        shared.keep(words.place());
         let counts = Counts::default();
         let folded = |factor: f64, shared: &Shared| {
             let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));

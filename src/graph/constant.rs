@@ -1,15 +1,15 @@
 //! The bytes of constants: there from the beginning, or computed when somebody first looks at them.
 
-use crate::error::{Error, Kind, Result};
-use crate::memory::{self, identity};
+use crate::error::{Error, Kind, Result, unwound};
+use crate::memory::{self, Data, Place, identity};
 use std::fmt;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
-/// The bytes of a constant, shared with whoever made them: copied buffers, a constant tensor, a mapped file, or a computation that
-/// has not been done yet, since what is made of it may be there already.
+/// The bytes of a constant, shared with whoever made them: copied buffers, a constant tensor, a file, or a computation that has
+/// not been done yet, since what is made of it may be there already.
 #[derive(Clone)]
 pub struct ConstantBytes {
     content: Arc<dyn Content>,
@@ -38,6 +38,20 @@ trait Content: Send + Sync {
         self.bytes().len()
     }
 
+    fn place(&self) -> Place {
+        Place::of(self.bytes())
+    }
+
+    /// The bytes, of which only what has a pin may be read.
+    fn unread(&self) -> &[u8] {
+        self.bytes()
+    }
+
+    /// The same bytes, which need not be in memory for it; nothing where they are there anyway.
+    fn briefly(&self) -> Option<ConstantBytes> {
+        None
+    }
+
     /// What tells it from others, of what is computed.
     fn key(&self) -> Option<u128> {
         None
@@ -57,6 +71,29 @@ impl<T: AsRef<[u8]> + Send + Sync> Content for There<T> {
     }
 }
 
+/// What may be in a file. Once somebody has looked at the bytes they stay in memory.
+impl Content for Data {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn place(&self) -> Place {
+        Data::place(self)
+    }
+
+    fn unread(&self) -> &[u8] {
+        Data::unread(self)
+    }
+
+    fn briefly(&self) -> Option<ConstantBytes> {
+        Some(ConstantBytes::of_data(self.clone()))
+    }
+}
+
 /// A part of another one.
 struct Slice(ConstantBytes, Range<usize>);
 
@@ -67,6 +104,15 @@ impl Content for Slice {
 
     fn length(&self) -> usize {
         self.1.len()
+    }
+
+    fn place(&self) -> Place {
+        Place { start: self.0.place().start + self.1.start, length: self.1.len() }
+    }
+
+    fn briefly(&self) -> Option<ConstantBytes> {
+        let whole = self.0.content.briefly()?;
+        Some(ConstantBytes::of(Slice(whole, self.1.clone()), Arc::default()))
     }
 
     fn key(&self) -> Option<u128> {
@@ -104,7 +150,8 @@ impl Content for Computed {
         let results = self.of.results.get_or_init(|| {
             let recipe = self.of.recipe.lock().unwrap_or_else(PoisonError::into_inner).take();
             let lost = || Err(Error::new(Kind::Operation, "a panic ended the computation of a constant"));
-            recipe.map_or_else(lost, |recipe| recipe())
+            // It may look at bytes that cannot be read.
+            recipe.map_or_else(lost, unwound)
         });
         match results {
             Ok(results) => results[self.output].as_slice(),
@@ -141,6 +188,11 @@ impl ConstantBytes {
         ConstantBytes::of(There(bytes), Arc::default())
     }
 
+    /// Bytes that may be in a file: they are read when they are looked at.
+    pub fn of_data(data: Data) -> Self {
+        ConstantBytes::of(data, Arc::default())
+    }
+
     /// Outputs of a node, of these keys and lengths, which are computed when one of them is first looked at. `depth` is that of what they
     /// are computed from.
     pub fn later(
@@ -154,12 +206,32 @@ impl ConstantBytes {
         outputs.into_iter().enumerate().map(output).collect()
     }
 
-    /// The bytes.
+    /// The bytes. Those of a file stay in memory for as long as this constant and its clones: see [`ConstantBytes::briefly`].
+    ///
+    /// # Panics
+    /// With an [`Error`] when they are computed or read only now and that fails.
+    pub fn as_slice(&self) -> &[u8] {
+        self.content.bytes()
+    }
+
+    /// The same constant for somebody who looks at it and drops it: then memory for the bytes of a file is given back, unless others
+    /// look at them too.
+    pub fn briefly(&self) -> ConstantBytes {
+        let facts = self.facts.clone();
+        self.content.briefly().map_or_else(|| self.clone(), |brief| brief.with_facts(facts))
+    }
+
+    /// Where the bytes are. They are computed if need be, but not read from a file.
     ///
     /// # Panics
     /// With an [`Error`] when they are computed only now and that fails.
-    pub fn as_slice(&self) -> &[u8] {
-        self.content.bytes()
+    pub fn place(&self) -> Place {
+        self.content.place()
+    }
+
+    /// The bytes, for somebody who reads only what he has a [pin](crate::memory::pin) of: of a file they are zeros otherwise.
+    pub fn unread(&self) -> &[u8] {
+        self.content.unread()
     }
 
     /// How many there are. Nothing is computed.
@@ -179,7 +251,8 @@ impl ConstantBytes {
 
     /// What tells it from others: its key, if it may not be computed yet, or a hash of its bytes, wherever they are in this process.
     pub fn identity(&self) -> u128 {
-        self.key().unwrap_or_else(|| identity(self.as_slice()))
+        let known = self.key().or_else(|| memory::known_identity(self.place()));
+        known.unwrap_or_else(|| identity(self.as_slice()))
     }
 
     /// How many computations have to be done, one within the other, before the bytes are there.
@@ -207,6 +280,9 @@ impl ConstantBytes {
     /// As [`ConstantBytes::as_slice`].
     pub fn greatest(&self) -> f32 {
         *self.facts.greatest.get_or_init(|| {
+            if let Some(known) = memory::known_greatest(self.place()) {
+                return known;
+            }
             let bytes = self.as_slice();
             memory::greatest(bytes, || greatest(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))))
         })

@@ -38,7 +38,7 @@ pub use number::Number;
 pub use ops::Op;
 
 use crate::error::{Error, Kind, Result};
-use crate::memory::{self, Usage};
+use crate::memory::{self, Place, Usage};
 use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
@@ -78,15 +78,14 @@ pub struct Shared {
 
 impl Shared {
     /// Says that these bytes stay where they are, and what they are, for as long as there are graphs of the model.
-    pub fn keep(&self, bytes: &[u8]) {
+    pub fn keep(&self, place: Place) {
         let mut stable = self.stable.write().unwrap_or_else(PoisonError::into_inner);
-        stable.insert(bytes.as_ptr().addr(), bytes.len());
+        stable.insert(place.start, place.length);
     }
 
     /// What is known of these bytes, which stay where they are: nobody looks at them for that.
-    pub fn facts_at(&self, bytes: &[u8]) -> Arc<Facts> {
-        let place = (bytes.as_ptr().addr() as u128) << 64 | bytes.len() as u128;
-        self.facts(place)
+    pub fn facts_at(&self, place: Place) -> Arc<Facts> {
+        self.facts((place.start as u128) << 64 | place.length as u128)
     }
 
     /// What is known of a constant with that identity.
@@ -100,11 +99,11 @@ impl Shared {
     }
 
     /// Whether somebody has said so.
-    pub fn is_stable(&self, bytes: &[u8]) -> bool {
-        let first = bytes.as_ptr().addr();
+    pub fn is_stable(&self, place: Place) -> bool {
+        let first = place.start;
         let stable = self.stable.read().unwrap_or_else(PoisonError::into_inner);
         let before = stable.range(..=first).next_back();
-        before.is_some_and(|(start, length)| first + bytes.len() <= start + length)
+        before.is_some_and(|(start, length)| first + place.length <= start + length)
     }
 
     /// Says where the memory of the graphs is counted: with the model, and so with its context.

@@ -1,6 +1,6 @@
 //! What tells bytes of constants from others: a hash of what they are, which is remembered for memory that stays as it is.
 
-use super::let_go;
+use super::{Place, let_go};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -71,8 +71,23 @@ impl Drop for Kept {
 }
 
 /// Whether bytes are a part of what stays as and where it is.
-pub fn is_kept(bytes: &[u8]) -> bool {
-    range_of(bytes).is_some()
+pub fn is_kept(place: Place) -> bool {
+    range_of(place).is_some()
+}
+
+/// What [`identity`] has found of what lies there, which is not looked at again.
+pub fn known_identity(place: Place) -> Option<u128> {
+    known(place)?.identity.filter(|(of, _)| *of == seed()).map(|(_, identity)| identity)
+}
+
+/// What [`greatest`] has found.
+pub fn known_greatest(place: Place) -> Option<f32> {
+    known(place)?.greatest
+}
+
+fn known(place: Place) -> Option<Known> {
+    let (range, offset) = range_of(place)?;
+    range.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(offset, place.length)).copied()
 }
 
 /// A hash of 128 bits of the bytes: the same for the same bytes wherever they are, in this process, and in those with the same seed.
@@ -99,7 +114,7 @@ fn remembered<T: Copy>(
     is_valid: impl Fn(&T) -> bool,
     find: impl FnOnce() -> T,
 ) -> T {
-    let Some((range, offset)) = range_of(bytes).filter(|_| bytes.len() >= WORTH_REMEMBERING) else { return find() };
+    let Some((range, offset)) = range_of(Place::of(bytes)).filter(|_| bytes.len() >= WORTH_REMEMBERING) else { return find() };
     let known = || range.known.lock().unwrap_or_else(PoisonError::into_inner);
     let place = (offset, bytes.len());
     if let Some(found) = of(known().entry(place).or_default()).filter(is_valid) {
@@ -107,19 +122,19 @@ fn remembered<T: Copy>(
     }
     let found = find();
     if bytes.len() >= WORTH_LETTING_GO {
-        let_go(bytes);
+        let_go(Place::of(bytes));
     }
     *of(known().entry(place).or_default()) = Some(found);
     found
 }
 
 /// The memory that these bytes are a part of, and where they begin in it.
-fn range_of(bytes: &[u8]) -> Option<(Arc<Range>, usize)> {
-    let first = bytes.as_ptr().addr();
+fn range_of(place: Place) -> Option<(Arc<Range>, usize)> {
+    let first = place.start;
     let all = CONSTANT.read().unwrap_or_else(PoisonError::into_inner);
     let (start, range) = all.range(..=first).next_back()?;
     let offset = first - start;
-    (offset + bytes.len() <= range.length).then(|| (range.clone(), offset))
+    (offset + place.length <= range.length).then(|| (range.clone(), offset))
 }
 
 #[cfg(test)]
@@ -142,14 +157,14 @@ mod tests {
         let mut bytes = vec![7u8; 10_000];
         let kept = Kept::new(&bytes);
         let (all, part) = (identity(&bytes), identity(&bytes[100..5000]));
-        let range = range_of(&bytes[1..]).unwrap().0;
+        let range = range_of(Place::of(&bytes[1..])).unwrap().0;
         assert_eq!(range.known.lock().unwrap().len(), 2);
         assert_eq!((identity(&bytes), identity(&bytes[100..5000])), (all, part));
         assert_eq!(range.known.lock().unwrap().len(), 2);
         // Nothing is remembered of what is gone.
         drop(kept);
         bytes[0] = 8;
-        assert!(range_of(&bytes).is_none());
+        assert!(range_of(Place::of(&bytes)).is_none());
         assert_ne!(identity(&bytes), all);
     }
 }

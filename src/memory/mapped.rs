@@ -1,5 +1,6 @@
 //! Files that are mapped, and pages of them that nobody needs for now.
 
+use super::Place;
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,28 +44,28 @@ impl Drop for MappedFile {
 /// Lets the system have the pages that these bytes fill, if they are of a mapped file: nobody is about to read them. Who does all the
 /// same gets them from the system's cache of files, or from the disk. Other memory stays as it is.
 #[cfg(unix)]
-pub fn let_go(bytes: &[u8]) {
+pub fn let_go(place: Place) {
     const PAGE: usize = 4096;
     const MADV_DONTNEED: std::ffi::c_int = 4;
     unsafe extern "C" {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
     }
-    let first = bytes.as_ptr().addr();
+    let first = place.start;
     let mapped = MAPPED.read().unwrap_or_else(PoisonError::into_inner);
-    let file = mapped.range(..=first).next_back().filter(|(start, length)| first + bytes.len() <= **start + **length);
+    let file = mapped.range(..=first).next_back().filter(|(start, length)| first + place.length <= **start + **length);
     let skipped = first.next_multiple_of(PAGE) - first;
-    if file.is_none() || bytes.len() < skipped + PAGE {
+    if file.is_none() || place.length < skipped + PAGE {
         return;
     }
-    let length = (bytes.len() - skipped) / PAGE * PAGE;
-    // SAFETY: whole pages of the bytes, which are borrowed and lie in a file's mapping that is there for as long as the lock is held.
+    let length = (place.length - skipped) / PAGE * PAGE;
+    // SAFETY: whole pages of the bytes, which lie in a file's mapping that is there for as long as the lock is held.
     // Nobody writes to it, so its pages are the file's, and whoever reads them next finds the same bytes. It is allowed to fail, as
     // where pages are larger.
-    unsafe { madvise(bytes.as_ptr().add(skipped).cast_mut().cast(), length, MADV_DONTNEED) };
+    unsafe { madvise(std::ptr::with_exposed_provenance_mut(first + skipped), length, MADV_DONTNEED) };
 }
 
 #[cfg(not(unix))]
-pub fn let_go(_: &[u8]) {}
+pub fn let_go(_: Place) {}
 
 #[cfg(test)]
 mod tests {
@@ -79,11 +80,11 @@ mod tests {
         let file = MappedFile::new(&File::open(&path).unwrap()).unwrap();
         assert_eq!(file.as_ref(), all);
         for range in [0..40_000, 1..39_999, 100..200, 5000..5000] {
-            let_go(&file.as_ref()[range]);
+            let_go(Place::of(&file.as_ref()[range]));
             assert_eq!(file.as_ref(), all);
         }
         // Memory of ours would be zeros.
-        let_go(&all);
+        let_go(Place::of(&all));
         assert!(all.iter().enumerate().all(|(i, &byte)| byte == i as u8));
         let start = file.as_ref().as_ptr().addr();
         drop(file);

@@ -82,8 +82,9 @@ impl Origin {
         }
     }
 
-    fn open(self) -> Result<Model> {
+    fn open(self, maps: bool) -> Result<Model> {
         match self {
+            Origin::File(path) if maps => Model::map(&path),
             Origin::File(path) => Model::open(&path),
             Origin::Bytes(bytes) => Ok(Model::from_bytes(bytes)),
             Origin::Received(bytes) => Ok(Model::from_bytes(bytes)),
@@ -169,9 +170,10 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath, algorithm, digests, memoryLimit, cache)`: the handle of a model that is being read. A negative number of bytes stands for
+/// outline, fpMath, algorithm, digests, memoryLimit, cache, map)`: the handle of a model that is being read. A negative number of bytes stands for
 /// the default, or for no limit of memory, and no name of how to compute for the context's. The model's own bytes must have one of the
-/// digests, if there is an algorithm. The cache is a folder for packed weights; no name stands for none.
+/// digests, if there is an algorithm. The cache is a folder for packed weights; no name stands for none. Files are mapped where that is
+/// asked for.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -199,6 +201,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let digests: Vec<crate::memory::Bytes> = call.scope.elements(call.value(16), bytes::copy)?;
     let memory_limit = limit_of(call.number(17)?);
     let cache_folder = call.string(18)?;
+    let maps = call.scope.as_boolean(call.value(19))?;
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
         let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
@@ -219,7 +222,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             // Before anything of the model is hashed.
             let shared = Shared::default();
             caches::attach(&shared, &cache_folder)?;
-            let mut model = origin.open()?;
+            let mut model = origin.open(maps)?;
             if !algorithm.is_empty() {
                 model.check_integrity(&algorithm, &digests)?;
             }
@@ -518,7 +521,7 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;
-    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open()?)) {
+    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open(false)?)) {
         Ok(summary) => {
             let _ = found.set(summary);
             done.report(Ok(()));
@@ -546,7 +549,7 @@ pub fn import_value<'s>(
             scope.set(value, "modelOutputs", scope.array_of(outputs.iter().map(|output| signature(scope, output)))?)?;
             let known = known.iter().map(|(name, tensor)| {
                 let (_, bytes) = tensor.held()?;
-                scope.array_of([scope.string(name)?, bytes::array_buffer(scope, &bytes)?].into_iter().map(Ok))
+                scope.array_of([scope.string(name)?, bytes::array_buffer(scope, bytes.read()?)?].into_iter().map(Ok))
             });
             scope.set(value, "known", scope.array_of(known)?)?;
             let cuts = cuts.iter().map(|Cut { node, operator, reason }| {

@@ -14,6 +14,7 @@ use crate::backend::wgpu::program::{Finding, Program};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
 use crate::error::Result;
+use crate::graph::ConstantBytes;
 use crate::graph::OperandId;
 use crate::memory::Held;
 use crate::timeline::{BUILDS, Built, Done, failed_build};
@@ -68,7 +69,7 @@ pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'
     scope.set(value, "steps", scope.strings(program.steps.iter().map(|step| step.operator))?)?;
     scope.set(value, "stepLabels", scope.strings(program.steps.iter().map(|step| &*step.label))?)?;
     scope.set(value, "shaders", scope.strings(program.shaders.iter().map(|shader| shader.label))?)?;
-    let constants: Vec<usize> = program.constants.iter().map(|bytes| bytes.as_slice().len()).collect();
+    let constants: Vec<usize> = program.constants.iter().map(ConstantBytes::len).collect();
     scope.set(value, "constants", numbers(&constants)?)?;
     scope.set(value, "sizes", bytes::array_buffer(scope, &program.sizes)?)?;
     scope.set(value, "arenaLength", scope.number(program.arena_length as f64)?)?;

@@ -1,9 +1,10 @@
-//! A model's bytes: mapped files, or memory that the caller gave.
+//! A model's bytes: files, or memory that the caller gave.
 
-use super::protobuf::NodeProto;
+use super::protobuf::{EXTERNAL, GraphProto, NodeProto};
 use super::source;
-use super::structure::malformed;
+use super::structure::{self, malformed};
 use crate::error::{Error, Kind, Result};
+use crate::memory::{Data, Pin, Place, unreadable};
 use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::any::Any;
@@ -15,11 +16,16 @@ use std::sync::{Arc, Mutex};
 /// A model that is ready to be imported: its own bytes, and where its other files are.
 #[derive(Debug)]
 pub struct Model {
+    /// Data of large tensors may be absent: see [`Data`].
     pub(super) bytes: Bytes,
+    /// Of all else.
+    _structure: Vec<Pin>,
+    /// Files are mapped.
+    maps: bool,
     /// The real folders that files of external data may lie in: the one where the model was named and, where that is a link,
     /// the one that it leads to. A model in memory has none.
     folders: Vec<PathBuf>,
-    /// Files of external data that are already mapped, by their location.
+    /// Files of external data that are already open, by their location.
     external: Mutex<HashMap<String, Bytes>>,
     /// What was made of nodes ([`Model::made_of`]), by where they are in memory.
     made: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
@@ -28,19 +34,41 @@ pub struct Model {
 }
 
 impl Model {
-    /// Maps a file. It must not be changed as long as the model, or a graph made from it, is used: as with every mapped
-    /// file, cutting it short would end the process.
+    /// Opens a file. It is read but for the data of large tensors, which is read when it is needed: if the file has changed by then, that
+    /// is an error.
+    ///
+    /// # Errors
+    /// `OperationError` when it cannot be read; `UnknownError` when the system has no thread to read it.
+    pub fn open(path: &Path) -> Result<Model> {
+        Model::open_as(path, false)
+    }
+
+    /// Maps a file and those of its external data. They must not be changed as long as the model, or a graph made from it, is used: as with
+    /// every mapped file, cutting one short would end the process.
     ///
     /// # Errors
     /// `OperationError` when it cannot be read.
-    pub fn open(path: &Path) -> Result<Model> {
-        let bytes = map(path)?;
+    pub fn map(path: &Path) -> Result<Model> {
+        Model::open_as(path, true)
+    }
+
+    fn open_as(path: &Path, maps: bool) -> Result<Model> {
+        let bytes = bytes_of(path, maps)?;
+        let structure = structure::read(&bytes)?;
         let mut folders = vec![resolve(folder(path))?];
         let real = folder(&resolve(path)?).to_owned();
         if !folders.contains(&real) {
             folders.push(real);
         }
-        Ok(Model { bytes, folders, external: Mutex::default(), made: Mutex::default(), own_nodes: 0..0 })
+        Ok(Model {
+            bytes,
+            _structure: structure,
+            maps,
+            folders,
+            external: Mutex::default(),
+            made: Mutex::default(),
+            own_nodes: 0..0,
+        })
     }
 
     /// A model in memory. It can have no external data but what is provided.
@@ -50,7 +78,15 @@ impl Model {
 
     /// The same of bytes that another model has ([`find_bytes`](super::find_bytes)).
     pub fn of_shared(bytes: Bytes) -> Model {
-        Model { bytes, folders: Vec::new(), external: Mutex::default(), made: Mutex::default(), own_nodes: 0..0 }
+        Model {
+            bytes,
+            _structure: Vec::new(),
+            maps: false,
+            folders: Vec::new(),
+            external: Mutex::default(),
+            made: Mutex::default(),
+            own_nodes: 0..0,
+        }
     }
 
     /// Tells where the nodes of its own graph are, as long as there is the model.
@@ -92,7 +128,7 @@ impl Model {
     /// # Errors
     /// `OperationError` when it cannot be read.
     pub fn provide_file(&mut self, location: &str, path: &Path) -> Result<()> {
-        self.keep(location, map(path)?);
+        self.keep(location, bytes_of(path, self.maps)?);
         Ok(())
     }
 
@@ -107,9 +143,9 @@ impl Model {
     /// `OperationError` when they have another one, `NotSupportedError` for another algorithm than SHA-256, SHA-384 and SHA-512.
     pub fn check_integrity(&self, algorithm: &str, digests: &[impl AsRef<[u8]>]) -> Result<()> {
         let found: Vec<u8> = match algorithm {
-            "sha256" => Sha256::digest(&self.bytes).to_vec(),
-            "sha384" => Sha384::digest(&self.bytes).to_vec(),
-            "sha512" => Sha512::digest(&self.bytes).to_vec(),
+            "sha256" => self.digest::<Sha256>()?,
+            "sha384" => self.digest::<Sha384>()?,
+            "sha512" => self.digest::<Sha512>()?,
             other => return Err(Error::new(Kind::NotSupported, format!("integrity by {other}"))),
         };
         if digests.iter().any(|digest| digest.as_ref() == found) {
@@ -125,18 +161,26 @@ impl Model {
         ))
     }
 
+    fn digest<D: Digest>(&self) -> Result<Vec<u8>> {
+        /// What is in memory at once.
+        const PIECE: usize = 4 << 20;
+        let mut digest = D::new();
+        let whole = Data::from(self.bytes.clone());
+        for first in (0..whole.len()).step_by(PIECE) {
+            digest.update(whole.slice(first..whole.len().min(first + PIECE)).read()?);
+        }
+        Ok(digest.finalize().to_vec())
+    }
+
     /// The number of bytes of the model itself, without external data.
     pub fn byte_length(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether bytes are a part of the model, or of external data that was asked for.
-    pub fn has(&self, bytes: &[u8]) -> bool {
+    pub fn has(&self, place: Place) -> bool {
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let within = |whole: &Bytes| {
-            let (first, start) = (bytes.as_ptr().addr(), whole.as_ptr().addr());
-            first >= start && first + bytes.len() <= start + whole.len()
-        };
+        let within = |whole: &Bytes| place.is_in(Data::from(whole.clone()).place());
         within(&self.bytes) || external.values().any(within)
     }
 
@@ -144,6 +188,17 @@ impl Model {
     pub fn read_length(&self) -> usize {
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         external.values().map(Bytes::len).fold(self.bytes.len(), usize::saturating_add)
+    }
+
+    /// Opens the files of external data that a graph names, so that its weights are those of now. What cannot be opened is an error when it
+    /// is needed.
+    pub(super) fn open_external(&self, graph: &GraphProto) {
+        let of_nodes = graph.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.t.as_deref());
+        for tensor in graph.initializer.iter().chain(of_nodes).filter(|tensor| tensor.data_location == EXTERNAL) {
+            if let Some(entry) = tensor.external_data.iter().find(|entry| entry.key == "location") {
+                let _ = self.external(&entry.value);
+            }
+        }
     }
 
     /// External data by the location that a tensor names: a file in one of the model's folders.
@@ -160,7 +215,7 @@ impl Model {
                 ),
             ));
         }
-        let bytes = map(&confine(&self.folders, location)?)?;
+        let bytes = bytes_of(&confine(&self.folders, location)?, self.maps)?;
         external.insert(plain(location).to_owned(), bytes.clone());
         Ok(bytes)
     }
@@ -201,7 +256,7 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|error| unreadable(path, error))
 }
 
-fn map(path: &Path) -> Result<Bytes> {
+fn bytes_of(path: &Path, maps: bool) -> Result<Bytes> {
     let fail = |error| unreadable(path, error);
     // Opening a pipe would wait for its other end.
     let metadata = std::fs::metadata(path).map_err(fail)?;
@@ -211,11 +266,7 @@ fn map(path: &Path) -> Result<Bytes> {
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }
-    source::of_file(path).map_err(fail)
-}
-
-fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::new(Kind::Operation, format!("{} cannot be read: {error}", path.display()))
+    if maps { source::of_mapped_file(path) } else { source::of_file(path) }
 }
 
 #[cfg(test)]
@@ -239,6 +290,10 @@ mod tests {
         }
     }
 
+    fn external(model: &Model, location: &str) -> Vec<u8> {
+        Data::from(model.external(location).unwrap()).to_vec()
+    }
+
     #[test]
     fn external_data_stays_in_the_folder() {
         let folder = Folder::new("confine");
@@ -247,8 +302,8 @@ mod tests {
         write("model/m.onnx");
         write("model/weights");
         let model = Model::open(&folder.0.join("model/m.onnx")).unwrap();
-        assert_eq!(model.external("weights").unwrap(), &[1, 2, 3][..]);
-        assert_eq!(model.external("./weights").unwrap(), &[1, 2, 3][..]);
+        assert_eq!(external(&model, "weights"), [1, 2, 3]);
+        assert_eq!(external(&model, "./weights"), [1, 2, 3]);
         let absolute = folder.0.join("model/weights").display().to_string();
         for location in ["../secret", "weights/../../secret", "..", "", "/etc/passwd", &absolute, "missing", "a\0b", "."] {
             assert!(model.external(location).is_err(), "{location}");
@@ -285,15 +340,15 @@ mod tests {
         link("../../../blobs/missing", "nowhere");
         link("../../..", "up");
         let model = Model::open(&at("snapshots/1/onnx/model.onnx")).unwrap();
-        assert_eq!(model.external("model.onnx_data").unwrap(), &[2][..]);
+        assert_eq!(external(&model, "model.onnx_data"), [2]);
         // A link to the model alone: its data lies beside the real file.
-        assert_eq!(model.external("beside").unwrap(), &[3][..]);
+        assert_eq!(external(&model, "beside"), [3]);
         for location in ["elsewhere", "secret", "nowhere", "up/secret", "up/others/c", "../../../blobs/b"] {
             assert!(model.external(location).is_err(), "{location}");
         }
         // Named where it really is, it has no other folder.
         let model = Model::open(&at("blobs/a")).unwrap();
-        assert_eq!(model.external("b").unwrap(), &[2][..]);
+        assert_eq!(external(&model, "b"), [2]);
         assert!(model.external("model.onnx_data").is_err());
     }
 
@@ -312,8 +367,8 @@ mod tests {
         let mut model = Model::from_bytes(vec![]);
         model.provide("weights", vec![1, 2]);
         model.provide_file("./more", &folder.0.join("elsewhere")).unwrap();
-        assert_eq!(model.external("./weights").unwrap(), &[1, 2][..]);
-        assert_eq!(model.external("more").unwrap(), &[4][..]);
+        assert_eq!(external(&model, "./weights"), [1, 2]);
+        assert_eq!(external(&model, "more"), [4]);
         assert!(model.external("others").is_err());
         assert!(model.provide_file("x", &folder.0.join("missing")).is_err());
     }

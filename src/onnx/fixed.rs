@@ -61,7 +61,7 @@ impl Fixed {
         if length != Some(given.bytes.len()) {
             return refuse(format!("{} bytes", given.bytes.len()), format!("the elements of {}{shape:?}", input.data_type));
         }
-        Ok(Some(Tensor { element, shape, bytes: given.bytes.clone() }))
+        Ok(Some(Tensor { element, shape, bytes: given.bytes.clone().into() }))
     }
 }
 

@@ -26,7 +26,7 @@ use super::structure::{self, malformed};
 use super::tensor::Tensor;
 use super::value::Value;
 use super::{OPSETS, ops};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unwound};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as Made};
@@ -134,6 +134,17 @@ pub enum Place {
 /// # Errors
 /// As [`import`].
 pub fn import_part(
+    source: &Source<'_>,
+    limits: &Arc<Limits>,
+    bounds: &Bounds,
+    given: &Givens,
+    place: Place,
+) -> Result<Part, ImportError> {
+    // It looks at weights, which may be those of a file that has changed.
+    unwound(|| import_now(source, limits, bounds, given, place))
+}
+
+fn import_now(
     source: &Source<'_>,
     limits: &Arc<Limits>,
     bounds: &Bounds,

@@ -18,6 +18,7 @@ use super::structure::malformed;
 use super::tensor::Tensor;
 use crate::error::{Error, Kind, Result};
 use crate::graph::DataType;
+use crate::memory::{Data, Place};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -114,7 +115,7 @@ impl OpenInput {
         Ok(match shape.contains(&0) {
             true => {
                 let shape = shape.iter().map(|&size| size as usize).collect();
-                Given::Known(Tensor { element: self.data_type.into(), shape, bytes: Bytes::new() })
+                Given::Known(Tensor { element: self.data_type.into(), shape, bytes: Data::default() })
             }
             false => Given::Operand { element: self.element, shape: shape.to_vec() },
         })
@@ -130,6 +131,7 @@ impl Loaded {
     pub fn new(mut model: Model, fixed: Fixed, bounds: &Bounds) -> Result<Loaded> {
         let proto = decode(&model, bounds)?;
         let opsets = opsets(&proto.opset_import)?;
+        proto.graph.iter().for_each(|graph| model.open_external(graph));
         model.keep_nodes(proto.graph.as_ref().map_or(&[][..], |graph| &graph.node[..]));
         let mut loaded = Loaded {
             model,
@@ -166,8 +168,8 @@ impl Loaded {
     }
 
     /// Whether bytes are a part of the model's files, which stay where they are.
-    pub fn has(&self, bytes: &[u8]) -> bool {
-        self.model.has(bytes)
+    pub fn has(&self, place: Place) -> bool {
+        self.model.has(place)
     }
 
     pub(super) fn graph(&self) -> Result<&GraphProto> {

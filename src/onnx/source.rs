@@ -1,15 +1,14 @@
 //! The bytes of models and of their external data, once in the process: those of a file by which file it is and when it was written, those
 //! of memory by what they are.
 
-use crate::memory::{Kept, MappedFile, identity};
+use crate::error::Result;
+use crate::memory::{FileBytes, FileState, Kept, MappedFile, identity, unreadable};
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::hash::Hash;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
-use std::time::SystemTime;
 
 /// Bytes that somebody owns. They stay as and where they are.
 struct Content {
@@ -21,7 +20,17 @@ struct Content {
 impl Content {
     fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Content {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
+        // Where they are and how many is all that is asked.
         Content { _kept: Kept::new((*owner).as_ref()), owner }
+    }
+}
+
+/// A file, for as long as it is somebody's content.
+struct OfFile(Arc<FileBytes>);
+
+impl AsRef<[u8]> for OfFile {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
     }
 }
 
@@ -34,46 +43,11 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// Which file, and which state of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct FileState {
-    /// Device and number of the file, or its path where the system has none.
-    file: FileNumber,
-    length: u64,
-    written: Option<SystemTime>,
-    /// When its content or its description was changed: nobody sets that.
-    changed: [i64; 2],
-}
-
-#[cfg(unix)]
-type FileNumber = [u64; 2];
-#[cfg(not(unix))]
-type FileNumber = std::path::PathBuf;
-
-impl FileState {
-    #[cfg(unix)]
-    fn of(_: &Path, metadata: &Metadata) -> io::Result<FileState> {
-        use std::os::unix::fs::MetadataExt;
-        Ok(FileState {
-            file: [metadata.dev(), metadata.ino()],
-            length: metadata.len(),
-            written: metadata.modified().ok(),
-            changed: [metadata.ctime(), metadata.ctime_nsec()],
-        })
-    }
-
-    #[cfg(not(unix))]
-    fn of(path: &Path, metadata: &Metadata) -> io::Result<FileState> {
-        let written = metadata.modified().ok();
-        Ok(FileState { file: std::fs::canonicalize(path)?, length: metadata.len(), written, changed: [0; 2] })
-    }
-}
-
 /// What is there, for as long as somebody uses it.
 struct Table<K>(Mutex<HashMap<K, Weak<Content>>>);
 
 impl<K: Eq + Hash> Table<K> {
-    fn find_or_make<E>(&self, key: K, make: impl FnOnce() -> Result<Content, E>) -> Result<Bytes, E> {
+    fn find_or_make<E>(&self, key: K, make: impl FnOnce() -> std::result::Result<Content, E>) -> std::result::Result<Bytes, E> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let content = match all.get(&key).and_then(Weak::upgrade) {
             Some(found) => found,
@@ -90,21 +64,34 @@ impl<K: Eq + Hash> Table<K> {
     }
 }
 
-static FILES: LazyLock<Table<FileState>> = LazyLock::new(|| Table(Mutex::default()));
+/// By what state of which file they are, and whether it is mapped.
+static FILES: LazyLock<Table<(FileState, bool)>> = LazyLock::new(|| Table(Mutex::default()));
 /// By length and what they are.
 static IN_MEMORY: LazyLock<Table<(usize, u128)>> = LazyLock::new(|| Table(Mutex::default()));
 
 /// Fewer bytes are not worth being looked for.
 const WORTH_SHARING: usize = 64 << 10;
 
-/// A file, mapped. As long as it stays the same it is mapped once.
+/// A file, of which nothing is read yet. As long as it stays the same its bytes are there once. Who looks at them has a
+/// [pin](crate::memory::pin).
 ///
 /// # Errors
-/// Those of the system.
-pub fn of_file(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
-    let state = FileState::of(path, &file.metadata()?)?;
-    FILES.find_or_make(state, || Ok(Content::new(MappedFile::new(&file)?)))
+/// `OperationError` when it cannot be opened; `UnknownError` when the system has no thread to wait for its clock.
+pub fn of_file(path: &Path) -> Result<Bytes> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let state = FileState::of(path, &file)?;
+    FILES.find_or_make((state.clone(), false), || Ok(Content::new(OfFile(FileBytes::new(file, path, state)?))))
+}
+
+/// A file, mapped, which nobody may change as long as somebody has the bytes.
+///
+/// # Errors
+/// As [`of_file`].
+pub fn of_mapped_file(path: &Path) -> Result<Bytes> {
+    let cannot = |error| unreadable(path, error);
+    let file = File::open(path).map_err(cannot)?;
+    let state = FileState::of(path, &file)?;
+    FILES.find_or_make((state, true), || Ok(Content::new(MappedFile::new(&file).map_err(cannot)?)))
 }
 
 /// Bytes of a caller, or the same bytes of another one.
@@ -114,7 +101,7 @@ pub fn of_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
         return Bytes::from_owner(bytes);
     }
     let key = (content.len(), identity(content));
-    let found: Result<Bytes, std::convert::Infallible> = IN_MEMORY.find_or_make(key, || Ok(Content::new(bytes)));
+    let found: std::result::Result<Bytes, std::convert::Infallible> = IN_MEMORY.find_or_make(key, || Ok(Content::new(bytes)));
     match found {
         Ok(bytes) => bytes,
     }
@@ -136,6 +123,7 @@ pub fn find(bytes: &[u8]) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Data;
     use std::io::Write;
 
     #[test]
@@ -152,18 +140,31 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_mapped_once_until_it_changes() {
+    fn a_file_is_there_once_until_it_changes() {
         let path = std::env::temp_dir().join(format!("webnn-node-source-{}", std::process::id()));
         let write = |with: u8| File::create(&path).unwrap().write_all(&[with; 5000]).unwrap();
-        write(1);
-        let (one, same) = (of_file(&path).unwrap(), of_file(&path).unwrap());
-        assert_eq!(one.as_ptr(), same.as_ptr());
-        // Another file of that name, as programs that replace a file write it.
-        std::fs::remove_file(&path).unwrap();
-        write(2);
-        let other = of_file(&path).unwrap();
-        assert_ne!(one.as_ptr(), other.as_ptr());
-        assert_eq!((one[0], other[0]), (1, 2));
+        let first = |bytes: &Bytes| Data::from(bytes.clone())[0];
+        for open in [of_file, of_mapped_file] {
+            write(1);
+            let (one, same) = (open(&path).unwrap(), open(&path).unwrap());
+            assert_eq!(one.as_ptr(), same.as_ptr());
+            // Another file of that name, as programs that replace a file write it.
+            std::fs::remove_file(&path).unwrap();
+            write(2);
+            let other = open(&path).unwrap();
+            assert_ne!(one.as_ptr(), other.as_ptr());
+            assert_eq!((first(&one), first(&other)), (1, 2));
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_at_once_is_another() {
+        let path = std::env::temp_dir().join(format!("webnn-node-written-{}", std::process::id()));
+        for with in 1..10 {
+            std::fs::write(&path, [with; 5000]).unwrap();
+            assert_eq!(Data::from(of_file(&path).unwrap())[..], [with; 5000]);
+        }
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -5,9 +5,10 @@
 
 use super::protobuf::*;
 use crate::error::{Error, Kind, Result};
-use crate::memory;
+use crate::memory::{self, Pin, Place, WORTH_GIVING_BACK, pin};
 use bytes::Bytes;
 use std::mem::size_of;
+use std::ops::Range;
 
 /// What graphs within nodes may take, of which less is expected.
 const MOST_OF_GRAPH: usize = 64 << 20;
@@ -96,6 +97,92 @@ impl Cost {
             self.most
         );
         Err(Error::new(Kind::Operation, message))
+    }
+}
+
+/// Reads a model that may be a file, but for the data of large tensors. What is no message is read whole: checking it will tell.
+///
+/// # Errors
+/// Those of [`pin`].
+pub fn read(model: &[u8]) -> Result<Vec<Pin>> {
+    let place = Place::of(model);
+    let part = |range: Range<usize>| Place { start: place.start + range.start, length: range.len() };
+    let mut window = Window { model, part: &part, there: 0..0, pins: Vec::new() };
+    if window.pin(0..WINDOW.min(model.len()))?.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut large = Vec::new();
+    if !window.walk(Model, 0..model.len(), &mut large)? {
+        large.clear();
+    }
+    let ends = large.iter().map(|range| range.end);
+    let starts = large.iter().map(|range| range.start).chain([model.len()]);
+    let others = [0].into_iter().chain(ends).zip(starts).filter(|(first, end)| first < end);
+    // What the window had stays until all has a pin.
+    others.filter_map(|(first, end)| pin(part(first..end)).transpose()).collect()
+}
+
+/// As many bytes of a file are read ahead where its structure is looked at.
+const WINDOW: usize = 64 << 10;
+
+/// Bytes of a model that are looked at before all of its structure is there.
+struct Window<'a> {
+    model: &'a [u8],
+    part: &'a dyn Fn(Range<usize>) -> Place,
+    there: Range<usize>,
+    pins: Vec<Pin>,
+}
+
+impl Window<'_> {
+    fn pin(&mut self, range: Range<usize>) -> Result<Option<()>> {
+        let Some(pin) = pin((self.part)(range.clone()))? else { return Ok(None) };
+        self.pins.push(pin);
+        self.there = range;
+        Ok(Some(()))
+    }
+
+    /// A number, and where what follows begins; nothing where there is none.
+    fn varint(&mut self, at: usize, end: usize) -> Result<Option<(usize, usize)>> {
+        /// A number of 64 bits has no more bytes.
+        const LONGEST: usize = 10;
+        let needed = at..end.min(at + LONGEST);
+        if needed.start < self.there.start || needed.end > self.there.end {
+            self.pin(at..self.model.len().min(at + WINDOW))?;
+        }
+        let mut rest = &self.model[needed.clone()];
+        let Ok(number) = varint(&mut rest) else { return Ok(None) };
+        Ok(Some((number, needed.end - rest.len())))
+    }
+
+    /// Adds where the data of large tensors is, in the order of the file. The recursion ends as in [`walk`]. Tells whether it is a message.
+    fn walk(&mut self, message: Message, range: Range<usize>, large: &mut Vec<Range<usize>>) -> Result<bool> {
+        let mut at = range.start;
+        while at < range.end {
+            let Some((key, behind)) = self.varint(at, range.end)? else { return Ok(false) };
+            let next = match key & 7 {
+                0 => self.varint(behind, range.end)?.map(|(_, behind)| behind),
+                1 => Some(behind + 8),
+                5 => Some(behind + 4),
+                2 => match self.varint(behind, range.end)? {
+                    Some((length, first)) if length <= range.end - first => {
+                        let value = first..first + length;
+                        match message.nested(key >> 3) {
+                            _ if matches!((message, key >> 3), (Tensor, 9)) && length >= WORTH_GIVING_BACK => {
+                                large.push(value.clone())
+                            }
+                            Some((nested, _)) if !self.walk(nested, value.clone(), large)? => return Ok(false),
+                            _ => {}
+                        }
+                        Some(value.end)
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            let Some(next) = next.filter(|next| *next <= range.end) else { return Ok(false) };
+            at = next;
+        }
+        Ok(true)
     }
 }
 

@@ -6,7 +6,7 @@ use super::protobuf::{EXTERNAL, SparseTensorProto, TensorProto};
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Descriptor};
-use crate::memory;
+use crate::memory::{self, Data};
 use bytes::Bytes;
 use half::{bf16, f16};
 
@@ -16,7 +16,7 @@ pub struct Tensor {
     pub element: ElementType,
     pub shape: Vec<usize>,
     /// The elements in row-major order, little endian; of 4-bit elements the earlier one is in the low half of a byte.
-    pub bytes: Bytes,
+    pub bytes: Data,
 }
 
 impl Tensor {
@@ -24,7 +24,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `NotSupportedError` for elements that no operand holds.
-    pub fn held(&self) -> Result<(DataType, Bytes)> {
+    pub fn held(&self) -> Result<(DataType, Data)> {
         let refuse = || Error::new(Kind::NotSupported, format!("elements of {}", self.element));
         let data_type = self.element.held_by().ok_or_else(refuse)?;
         let held = if self.element == data_type.into() { self.clone() } else { self.cast(data_type.into()) };
@@ -57,7 +57,7 @@ impl Tensor {
             let found = bytes.len();
             return Err(fail(format!("{found} bytes of data instead of the {length} of {element}{shape:?}")));
         }
-        Ok(Tensor { element, shape, bytes })
+        Ok(Tensor { element, shape, bytes: bytes.into() })
     }
 
     /// A tensor of which the file has only what is not 0, as a whole one; `affords` says whether there may be so many bytes.
@@ -232,7 +232,7 @@ impl Tensor {
             }
             _ => self.bytes.clone(),
         };
-        Ok((descriptor, ConstantBytes::new(bytes)))
+        Ok((descriptor, ConstantBytes::of_data(bytes)))
     }
 
     /// The same numbers in another element type, as the graph's cast converts them: floats out of an integer's range become

@@ -105,7 +105,7 @@ impl Sketch {
             name: name.into(),
             dims: tensor.shape.iter().map(|&size| size as i64).collect(),
             data_type: number_of(tensor.element),
-            raw_data: Some(tensor.bytes.clone()),
+            raw_data: Some(tensor.bytes.to_vec().into()),
             ..Default::default()
         });
         self

@@ -6,6 +6,7 @@ use super::{Program, Stage, too_large};
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
+use crate::memory::Data;
 use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
 use crate::timeline::here::{self, Room};
@@ -480,7 +481,7 @@ impl Run {
 }
 
 /// What an operand with these elements is, and its bytes.
-fn described(tensor: &Constant) -> Result<(Descriptor, bytes::Bytes)> {
+fn described(tensor: &Constant) -> Result<(Descriptor, Data)> {
     let (data_type, bytes) = tensor.held()?;
     let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();
     Ok((Descriptor { data_type, shape }, bytes))

@@ -1,9 +1,9 @@
 //! The weights of a model, which all of its graphs refer to at one place. Those of a file lie anywhere in it, and most kernels want
 //! elements aligned.
 
-use crate::error::Result;
+use crate::error::{Result, unwound};
 use crate::graph::{ConstantBytes, Graph, Op, OperandId, Shared, Source};
-use crate::memory::{Bytes, Charge, Kept, Usage, Use, identity, let_go};
+use crate::memory::{Bytes, Charge, Kept, Place, Usage, Use, identity, let_go};
 use crate::onnx::Loaded;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ const WORTH_IT: usize = 1 << 10;
 /// Aligned copies of weights, by where the file has them.
 #[derive(Debug)]
 pub struct Weights {
-    copies: Mutex<HashMap<(usize, usize), Arc<Copy>>>,
+    copies: Mutex<HashMap<Place, Arc<Copy>>>,
     usage: Arc<Usage>,
 }
 
@@ -43,7 +43,7 @@ impl Copy {
         }
         let charge = usage.reserve(Use::Constants, bytes.len())?;
         let copy = Bytes::copy_of(bytes)?;
-        let_go(bytes);
+        let_go(Place::of(bytes));
         let kept = Kept::new(&copy);
         let copy = Arc::new(Copy { _kept: kept, bytes: ConstantBytes::new(copy), _charge: charge });
         all.insert(identity, Arc::downgrade(&copy));
@@ -76,11 +76,11 @@ impl Weights {
         let anywhere = read_anywhere(graph);
         for (number, operand) in graph.operands.iter_mut().enumerate() {
             let Source::Constant(constant) = &mut operand.source else { continue };
-            let bytes = constant.as_slice();
-            if bytes.len() < WORTH_IT {
+            if constant.len() < WORTH_IT {
                 continue;
             }
-            if !loaded.has(bytes) {
+            let place = constant.place();
+            if !loaded.has(place) {
                 // What importing has computed is the same for most shapes.
                 let identity = constant.identity();
                 match shared.computed(identity) {
@@ -90,23 +90,22 @@ impl Weights {
                 continue;
             }
             let size = operand.descriptor.data_type.bits().div_ceil(8);
-            if bytes.as_ptr().addr().is_multiple_of(size) || anywhere.contains(&OperandId(number as u32)) {
-                shared.keep(bytes);
-                let facts = shared.facts_at(bytes);
+            if place.start.is_multiple_of(size) || anywhere.contains(&OperandId(number as u32)) {
+                shared.keep(place);
+                let facts = shared.facts_at(place);
                 *constant = constant.clone().with_facts(facts);
                 continue;
             }
-            let place = (bytes.as_ptr().addr(), bytes.len());
             let copy = match copies.entry(place) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(vacant) => {
-                    let copy = Copy::of(bytes, &self.usage)?;
-                    shared.keep(copy.bytes.as_slice());
+                    let copy = unwound(|| Copy::of(constant.briefly().as_slice(), &self.usage))?;
+                    shared.keep(copy.bytes.place());
                     vacant.insert(copy)
                 }
             };
             let copy = &copy.bytes;
-            let facts = shared.facts_at(copy.as_slice());
+            let facts = shared.facts_at(copy.place());
             *constant = copy.clone().with_facts(facts);
         }
         Ok(())

@@ -37,6 +37,7 @@ mod narrowing;
 mod overwriting;
 mod placements;
 mod resident;
+mod tables;
 
 use arenas::{Arena, Arenas};
 use followers::{Follower, follow, follow_from};
@@ -46,6 +47,8 @@ use followers::{Follower, follow, follow_from};
 pub struct Executable {
     steps: Vec<Step>,
     constants: Vec<ConstantBytes>,
+    /// Those that [`tables`] are.
+    is_table: Vec<bool>,
     input_lengths: Vec<usize>,
     output_lengths: Vec<usize>,
     placements: Placements,
@@ -222,7 +225,7 @@ impl Step {
             }
             _ => false,
         };
-        by_bytes || constant.key().is_some() || is_aligned_for(operand.data_type, constant.as_slice())
+        by_bytes || constant.key().is_some() || is_aligned_for(operand.data_type, constant.place())
     }
 
     /// How many nanoseconds it takes on one thread, or so.
@@ -312,21 +315,24 @@ fn for_each_problem(
     steps: &[Step],
     constants: &[ConstantBytes],
     target: &Target,
-    mut done: impl FnMut(usize, &Problem<'_>, Option<usize>) -> Result<()>,
+    mut done: impl FnMut(usize, &Problem<'_>, &[Option<ConstantBytes>], Option<usize>) -> Result<()>,
 ) -> Result<()> {
     let budget = budget_beside(constants.iter().map(ConstantBytes::len).sum());
     let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
     let divided = divide_budget(budget, &workspaces);
     let room = CopyRoom::default();
     for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
+        // What is read for this step only goes with it: the file and its packings are not in memory both.
+        let brief = |operand: &Operand| step.looked_at(operand, constants).map(ConstantBytes::briefly);
+        let brief: SmallVec<[Option<ConstantBytes>; 6]> = step.inputs.iter().map(brief).collect();
         let copy = |(i, operand): (usize, &Operand)| {
-            let constant = step.looked_at(operand, constants)?;
+            let constant = brief[i].as_ref()?;
             (!step.packs_from_anywhere(i, operand, constant)).then(|| LazyCopy::new(constant, &room))
         };
         let copies: SmallVec<[Option<LazyCopy<'_>>; 6]> = step.inputs.iter().enumerate().map(copy).collect();
-        let constant = |(i, operand): (usize, &Operand)| match &copies[i] {
+        let constant = |i: usize| match &copies[i] {
             Some(copy) => Some(Constant::Copied(copy)),
-            None => step.looked_at(operand, constants).map(Constant::Known),
+            None => brief[i].as_ref().map(Constant::Known),
         };
         let inputs: Vec<TensorDesc<'_>> = step
             .inputs
@@ -335,7 +341,7 @@ fn for_each_problem(
             .map(|(i, operand)| TensorDesc {
                 data_type: operand.data_type,
                 shape: &operand.shape,
-                constant: constant((i, operand)),
+                constant: constant(i),
                 order: operand.order.as_deref(),
             })
             .collect();
@@ -350,7 +356,7 @@ fn for_each_problem(
             output,
             workspace,
         };
-        done(number, &problem, workspace.map(|workspace| workspaces[workspace].taken))?;
+        done(number, &problem, &brief, workspace.map(|workspace| workspaces[workspace].taken))?;
     }
     Ok(())
 }
@@ -368,7 +374,7 @@ struct OfModel {
 fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<usize> {
     let mut counted = 0;
     let mut made: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
-    for_each_problem(steps, constants, target, |number, problem, taken| {
+    for_each_problem(steps, constants, target, |number, problem, known, taken| {
         cancel.check()?;
         let (choice, build) = choose(problem, target);
         choice.say(target, || steps[number].describe());
@@ -377,18 +383,15 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
         let is_special = is_ordered || !problem.prologue.is_empty();
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
         let built = build.map(|build| {
-            let step = &steps[number];
-            let known = step.inputs.iter().map(|operand| step.looked_at(operand, constants));
-            let identity = packings::identity(choice.name, problem, target, known);
+            let identity = packings::identity(choice.name, problem, target, known.iter().map(Option::as_ref));
             let (built, bytes) = packings::during(identity, build);
             counted += bytes;
             built
         });
         let built = built.transpose()?;
         for &position in built.iter().flat_map(|built| &built.consumed) {
-            // What was packed is read no more: the file and its packings are not in memory both.
-            let packed = steps[number].looked_at(&steps[number].inputs[position], constants);
-            packed.filter(|constant| constant.key().is_none()).into_iter().for_each(|constant| let_go(constant.as_slice()));
+            // What was packed is read no more.
+            known[position].iter().filter(|constant| constant.key().is_none()).for_each(|constant| let_go(constant.place()));
         }
         made.push((choice.name, built, taken));
         Ok(())
@@ -413,13 +416,13 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
         }
     }
     for (constant, used) in constants.iter_mut().zip(used) {
-        let fits = |constant: &ConstantBytes| used.iter().all(|data_type| is_aligned_for(*data_type, constant.as_slice()));
+        let fits = |constant: &ConstantBytes| used.iter().all(|data_type| is_aligned_for(*data_type, constant.place()));
         if used.is_empty() {
             *constant = ConstantBytes::new([]);
             continue;
         }
         if !fits(constant) {
-            *constant = ConstantBytes::new(Bytes::copy_of(constant.as_slice())?);
+            *constant = ConstantBytes::new(Bytes::copy_of(constant.briefly().as_slice())?);
         }
         resident::share(constant, fits);
     }
@@ -431,7 +434,7 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
 pub fn choices(mut plan: Plan, target: &Target) -> Vec<(String, &'static str)> {
     let (constants, steps) = Step::of_plan(&mut plan);
     let mut choices = Vec::new();
-    let choice = |number: usize, problem: &Problem<'_>, _| {
+    let choice = |number: usize, problem: &Problem<'_>, _: &[Option<ConstantBytes>], _| {
         choices.push((steps[number].describe(), choose(problem, target).0.name));
         Ok(())
     };
@@ -448,6 +451,8 @@ impl Executable {
         let of_context = usage;
         let usage = &plan.shared.usage().unwrap_or(of_context).clone();
         let (mut constants, mut steps) = Step::of_plan(&mut plan);
+        // The compiler may have looked at more than steps read.
+        constants.iter_mut().for_each(|constant| *constant = constant.briefly());
         let of_model = plan.shared.of::<OfModel>();
         let lengths =
             |list: &[(String, crate::graph::Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
@@ -468,12 +473,15 @@ impl Executable {
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
         let mut shared_charges = Vec::new();
         // What stays in a model's file, or is a copy that all of its graphs have, is counted with the model.
-        for bytes in constants.iter().map(ConstantBytes::as_slice).filter(|bytes| !plan.shared.is_stable(bytes)) {
-            match resident::charge(bytes, usage)? {
+        for place in constants.iter().map(ConstantBytes::place).filter(|place| !plan.shared.is_stable(*place)) {
+            match resident::charge(place, usage)? {
                 Some(charge) => shared_charges.push(charge),
-                None => constant_bytes += bytes.len(),
+                None => constant_bytes += place.length,
             }
         }
+        // Steps read them from here on, so a file that has changed is an error now.
+        let is_table = tables::find(&steps, &constants);
+        constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
         let placements = placements::find(&steps, plan.inputs.len());
         let executable = Executable {
             estimate,
@@ -483,6 +491,7 @@ impl Executable {
             profile,
             steps,
             constants,
+            is_table,
             input_lengths: lengths(&plan.inputs),
             output_lengths: lengths(&plan.outputs),
             arena_length: plan.arena_length,
@@ -528,7 +537,7 @@ impl Executable {
             for operand in step.inputs.iter().chain(&step.outputs) {
                 match operand.memory {
                     Memory::Input(position) => assert_eq!(self.input_lengths[position], operand.length),
-                    Memory::Constant(position) => assert_eq!(self.constants[position].as_slice().len(), operand.length),
+                    Memory::Constant(position) => assert_eq!(self.constants[position].len(), operand.length),
                     Memory::Packed => {}
                     Memory::Written { region, offset } => assert!(offset + operand.length <= length(region)),
                 }
@@ -622,6 +631,8 @@ impl Executable {
                             }
                             inputs[position].incoming()
                         }
+                        // Its rows are read below.
+                        Memory::Constant(position) if self.is_table[position] => self.constants[position].unread().into(),
                         Memory::Constant(position) => self.constants[position].as_slice().into(),
                         Memory::Packed => [].as_slice().into(),
                         // SAFETY: the range lies in its region, and no output of this step overlaps it (asserted in `new`);
@@ -633,6 +644,7 @@ impl Executable {
                     View::of(operand.data_type, &operand.shape, bytes)
                 })
                 .collect();
+            let _rows = tables::rows(step, &views, &self.is_table, &self.constants)?;
             let mut written: SmallVec<[ViewMut<'_>; 1]> = step
                 .outputs
                 .iter()

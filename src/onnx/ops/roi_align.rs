@@ -120,7 +120,9 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
     }
     let result = match input.element {
-        element @ ElementType::Float => Tensor { element, shape, bytes: Bytes::copy_from_slice(bytemuck::cast_slice(&result)) },
+        element @ ElementType::Float => {
+            Tensor { element, shape, bytes: Bytes::copy_from_slice(bytemuck::cast_slice(&result)).into() }
+        }
         element => Tensor::from_floats(element, shape, &result.into_iter().map(f64::from).collect::<Vec<f64>>()),
     };
     Ok(vec![result.into()])

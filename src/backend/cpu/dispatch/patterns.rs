@@ -1,16 +1,17 @@
 //! The compiler's proposals, answered by the lists of implementations.
 
 use super::{Constant, Problem, Target, TensorDesc, choose, describe};
-use crate::backend::cpu::aligned::{Aligned, aligned, is_aligned};
-use crate::compiler::{Known, Pattern};
+use crate::backend::cpu::aligned::is_aligned;
+use crate::compiler::Pattern;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor};
+use crate::memory::Bytes;
 
 /// A constant operand, as kernels need it: where it does not lie so, a copy.
-fn copy_of<'a>(known: &Known<'a>) -> Result<Option<Aligned<'a>>> {
+fn copy_of(known: &Option<ConstantBytes>) -> Result<Option<Bytes>> {
     // What is computed is aligned.
-    let bytes = known.constant.filter(|constant| constant.key().is_none()).map(ConstantBytes::as_slice);
-    bytes.filter(|bytes| !is_aligned(bytes)).map(aligned).transpose()
+    let constant = known.as_ref().filter(|constant| constant.key().is_none() && !is_aligned(constant.place()));
+    constant.map(|constant| Bytes::copy_of(constant.briefly().as_slice())).transpose()
 }
 
 /// Answers for a target.
@@ -23,16 +24,17 @@ impl Patterns {
     pub fn accepts(&self, pattern: &Pattern<'_>) -> bool {
         let sizes = |descriptor: &Descriptor| descriptor.shape.iter().map(|&size| size as usize).collect::<Vec<_>>();
         let shapes: Vec<Vec<usize>> = pattern.inputs.iter().map(|known| sizes(known.descriptor)).collect();
-        let Ok(copies) = pattern.inputs.iter().map(copy_of).collect::<Result<Vec<_>>>() else { return false };
+        let constants: Vec<_> = pattern.inputs.iter().map(|known| known.constant.map(ConstantBytes::briefly)).collect();
+        let Ok(copies) = constants.iter().map(copy_of).collect::<Result<Vec<_>>>() else { return false };
         let inputs: Vec<TensorDesc<'_>> = pattern
             .inputs
             .iter()
             .zip(&shapes)
-            .zip(&copies)
-            .map(|((known, shape), copy)| TensorDesc {
+            .zip(constants.iter().zip(&copies))
+            .map(|((known, shape), (constant, copy))| TensorDesc {
                 data_type: known.descriptor.data_type,
                 shape,
-                constant: copy.as_deref().map(Constant::Bytes).or(known.constant.map(Constant::Known)),
+                constant: copy.as_deref().map(Constant::Bytes).or(constant.as_ref().map(Constant::Known)),
                 order: known.order.as_deref(),
             })
             .collect();

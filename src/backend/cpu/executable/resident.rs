@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{ConstantBytes, WeakBytes};
-use crate::memory::{Charge, Usage, Use, is_kept};
+use crate::memory::{Charge, Place, Usage, Use, is_kept};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
@@ -13,7 +13,7 @@ const WORTH_SHARING: usize = 4 << 10;
 struct Resident {
     by_identity: HashMap<u128, WeakBytes>,
     /// By where they are.
-    charges: HashMap<(usize, usize), Weak<Charge>>,
+    charges: HashMap<Place, Weak<Charge>>,
 }
 
 static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
@@ -21,7 +21,7 @@ static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
 /// Replaces a constant by the same bytes of another graph, if one has them where they suit this one.
 pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool) {
     // What lies in a model's file is there once however many graphs read it.
-    if constant.len() < WORTH_SHARING || is_kept(constant.as_slice()) {
+    if constant.len() < WORTH_SHARING || is_kept(constant.place()) {
         return;
     }
     let identity = constant.identity();
@@ -41,16 +41,15 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
 ///
 /// # Errors
 /// `QuotaExceededError` where the context or the model may not hold so many.
-pub fn charge(bytes: &[u8], usage: &Arc<Usage>) -> Result<Option<Arc<Charge>>> {
-    if bytes.len() < WORTH_SHARING {
+pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Arc<Charge>>> {
+    if place.length < WORTH_SHARING {
         return Ok(None);
     }
     let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = (bytes.as_ptr().addr(), bytes.len());
     if let Some(charge) = all.charges.get(&place).and_then(Weak::upgrade) {
         return Ok(Some(charge));
     }
-    let charge = Arc::new(usage.reserve(Use::Constants, bytes.len())?);
+    let charge = Arc::new(usage.reserve(Use::Constants, place.length)?);
     all.charges.insert(place, Arc::downgrade(&charge));
     if all.charges.len().is_power_of_two() {
         all.charges.retain(|_, charge| charge.strong_count() > 0);
@@ -75,8 +74,8 @@ mod tests {
         share(&mut unsuitable, |_| false);
         assert_ne!(place(&unsuitable), before);
         let usage = Arc::new(Usage::default());
-        let charges = [&one, &same].map(|constant| charge(constant.as_slice(), &usage).unwrap());
-        assert!(charges.iter().all(Option::is_some) && charge(&[0; 100], &usage).unwrap().is_none());
+        let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap());
+        assert!(charges.iter().all(Option::is_some) && charge(Place::of(&[0; 100]), &usage).unwrap().is_none());
         assert_eq!(usage.numbers().constants, 2 * WORTH_SHARING);
         drop(charges);
         assert_eq!(usage.numbers().constants, 0);

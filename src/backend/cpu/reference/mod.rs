@@ -44,6 +44,7 @@ mod top_k;
 mod tree;
 
 pub use gather::{checks, gather_checked};
+pub use index::Indices;
 pub use interpret::interpret;
 
 /// Computes the outputs of a node. Everything was validated when the node was made.

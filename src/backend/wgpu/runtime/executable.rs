@@ -82,6 +82,7 @@ struct OfModel {
 impl OfModel {
     /// The buffer of a constant.
     fn constant(&self, device: &Device, constant: &ConstantBytes, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
+        let constant = constant.briefly();
         let identity = constant.identity();
         let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {

@@ -216,7 +216,7 @@ impl Numbers {
     /// As a constant, of so many numbers in a row if there are several.
     fn operand(&self, element: ElementType, columns: Option<usize>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let shape = std::iter::once(self.rows).chain(columns).collect();
-        emit.operand(&Tensor { element, shape, bytes: self.bytes.clone() }.into())
+        emit.operand(&Tensor { element, shape, bytes: self.bytes.clone().into() }.into())
     }
 }
 

@@ -90,6 +90,10 @@ impl Walk<'_> {
         others: [&ConstantBytes; 2],
     ) -> Result<State, Refusal> {
         let grown = self.grown(id)?;
+        if grown.is_none() && others.iter().all(|other| other.place() == bytes.place()) {
+            return Ok(State::Exact);
+        }
+        let (bytes, others) = (&bytes.briefly(), others.map(ConstantBytes::briefly));
         let bytes = bytes.as_slice();
         if grown.is_none() && others.iter().all(|other| is_same(bytes, other.as_slice())) {
             return Ok(State::Exact);

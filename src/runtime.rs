@@ -1,0 +1,63 @@
+//! One small runtime for the process: files are read on it in pieces, and its timers wait. It has one thread, which is made at first use.
+//! Nothing is computed there, and nothing blocks it for longer than a piece of a file takes.
+
+use crate::error::{Error, Kind, Result};
+use crate::thread;
+use crossbeam_channel::bounded;
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use tokio::runtime::{Builder, Handle};
+
+static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
+
+/// The runtime. Where it cannot be had now, the next call tries again.
+fn handle() -> Result<Handle> {
+    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*runtime {
+        return Ok(handle.clone());
+    }
+    let failed = |error| Error::new(Kind::Unknown, format!("no runtime for files and timers can be had: {error}"));
+    let made = Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let handle = made.handle().clone();
+    // The thread serves the runtime for as long as the process runs.
+    thread::start("webnn files", move || made.block_on(std::future::pending::<()>()))?;
+    *runtime = Some(handle.clone());
+    Ok(handle)
+}
+
+/// Runs work in the background.
+///
+/// # Errors
+/// `UnknownError` when the system has no thread to give.
+pub fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    handle()?.spawn(work);
+    Ok(())
+}
+
+/// Runs work and waits for its result. It must not be called on the runtime's own thread.
+///
+/// # Errors
+/// As [`spawn`]; `OperationError` when the work panics.
+pub fn wait_for<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    let (sender, receiver) = bounded(1);
+    spawn(async move {
+        // The caller waits for it.
+        let _ = sender.send(work.await);
+    })?;
+    receiver.recv().map_err(|_| Error::new(Kind::Operation, "work on the runtime was lost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn work_ends_with_its_result_and_a_panic_with_an_error() {
+        assert_eq!(wait_for(async { 7 }).unwrap(), 7);
+        assert!(wait_for(async { panic!("on purpose") }).is_err());
+        let start = Instant::now();
+        wait_for(async { tokio::time::sleep(Duration::from_millis(20)).await }).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(20));
+    }
+}
