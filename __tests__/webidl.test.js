@@ -211,7 +211,7 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
   test('of createContext()', async () => {
     const log = [];
     const context = await ml.createContext(logging({}, log));
-    expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', 'numThreads', 'powerPreference']);
+    expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', 'memoryLimit', 'numThreads', 'powerPreference']);
     context.destroy();
   });
 

@@ -316,7 +316,7 @@ impl Walk<'_> {
         }
         // Those of the left operand may be one for each row, and those of the right one for each column.
         let is_left = is_one(op.a_zero_point) && self.rows(op.b).is_none();
-        if !is_left && !(is_one(op.a_zero_point) && is_one(op.b_zero_point)) {
+        if !(is_left || is_one(op.a_zero_point) && is_one(op.b_zero_point)) {
             return refused("a zero point for each row");
         }
         self.product(op.a, op.b, output, rows)
