@@ -28,7 +28,7 @@ async function* run(model, prompts, wish) {
   const { label } = model;
   wish.signal?.throwIfAborted();
   model.requireUsable(NAME);
-  if (model.handle === undefined) {
+  if (!model.hasFile) {
     throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
   }
   const cache = take(wish.cache ?? new GenerationCache(), model);

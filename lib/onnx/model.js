@@ -62,6 +62,8 @@ class Model {
     this.contextState = contextState;
     /** Nothing once it is closed. @type {number | undefined} */
     this.handle = handle;
+    /** Whether more can be made of the file. */
+    this.hasFile = true;
     this.label = label;
     /** @type {Signature[]} */
     this.inputs = opened.inputs.map(signatureOf);
@@ -124,7 +126,9 @@ class Model {
     }
     this.only = plan;
     // One plan is all, which has what it needs of the file.
-    if (!plan.isProgram && !this.hasSteps) native.releaseOnnxFile(this.handle);
+    if (plan.isProgram || this.hasSteps) return;
+    native.releaseOnnxFile(this.handle);
+    this.hasFile = false;
   }
 
   /**
