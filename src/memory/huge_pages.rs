@@ -43,6 +43,7 @@ impl Block {
 }
 
 /// Smaller parts stay with their block.
+#[cfg(target_os = "linux")]
 const WORTH_EMPTYING: usize = 64 << 10;
 
 /// Gives the pages that only a part of a block fills back to the system: those of other graphs are still read.
