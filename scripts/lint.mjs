@@ -7,7 +7,7 @@ import { setUp } from './setup.mjs';
 import { Tally } from './tally.mjs';
 
 const limit = 1800;
-const folders = ['bin', 'lib', '__tests__', 'scripts', 'benches', 'examples'].filter((name) => existsSync(inRepository(name)));
+const folders = ['bin', 'lib', '__tests__', 'scripts', 'benches', 'examples', 'packages'].filter((name) => existsSync(inRepository(name)));
 const eslint = inRepository('node_modules', 'eslint', 'bin', 'eslint.js');
 
 const linters = {

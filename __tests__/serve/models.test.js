@@ -1,0 +1,90 @@
+'use strict';
+
+// The models that a server finds, loads, swaps and unloads.
+
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { createServer } = require('@webnn-node/serve');
+const { writeModel } = require('../onnx/write.js');
+
+const float = (name, ...shape) => ({ name, type: 'float', shape });
+/** A model that adds x to itself, or multiplies it. */
+const model = (op) => writeModel({ opset: 17, inputs: [float('x', 'n', 2)], outputs: [float('y', 'n', 2)], nodes: [{ op, inputs: ['x', 'x'], outputs: ['y'] }] });
+
+let folder;
+let server;
+beforeAll(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-serve-'));
+  fs.writeFileSync(path.join(folder, 'double.onnx'), model('Add'));
+  for (const [version, op] of [['1', 'Add'], ['2', 'Mul'], ['10', 'Sub']]) {
+    fs.mkdirSync(path.join(folder, 'versions', version), { recursive: true });
+    fs.writeFileSync(path.join(folder, 'versions', version, 'model.onnx'), model(op));
+  }
+  fs.mkdirSync(path.join(folder, '.hidden'));
+  server = await createServer({ models: folder });
+});
+afterAll(async () => {
+  await server.close();
+  fs.rmSync(folder, { recursive: true });
+});
+
+const run = async (name, options) => {
+  const { y } = await server.registry.run(name, { x: { data: Float32Array.of(3, 5), shape: [1, 2] } }, options);
+  return [...y.data];
+};
+
+test('are files, and folders with versions, of which the latest is the default', async () => {
+  expect(server.registry.isReady).toBe(true);
+  expect(await run('double')).toEqual([6, 10]);
+  expect(await run('versions')).toEqual([0, 0]);
+  expect(await run('versions', { version: '2' })).toEqual([9, 25]);
+  expect(server.registry.versions('versions')).toEqual(['1', '2', '10']);
+});
+
+test('have no other names than those that were found', async () => {
+  for (const name of ['../double', 'double.onnx', 'versions/1', '.hidden', '', '__proto__']) {
+    await expect(run(name)).rejects.toMatchObject({ statusCode: 404 });
+    await expect(server.registry.load(name)).rejects.toMatchObject({ statusCode: 404 });
+  }
+  await expect(run('versions', { version: '3' })).rejects.toMatchObject({ statusCode: 404 });
+});
+
+test('are swapped while they run, and no run is lost', async () => {
+  let isOver = false;
+  const counts = new Map();
+  const caller = async () => {
+    while (!isOver) {
+      const key = String(await run('double'));
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+    }
+  };
+  const callers = Promise.all([caller(), caller(), caller()]);
+  for (const op of ['Mul', 'Add', 'Mul']) {
+    fs.writeFileSync(path.join(folder, 'double.onnx'), model(op));
+    await server.registry.load('double');
+    expect(await run('double')).toEqual(op === 'Mul' ? [9, 25] : [6, 10]);
+  }
+  isOver = true;
+  await callers;
+  expect([...counts.keys()].sort()).toEqual(['6,10', '9,25']);
+});
+
+test('stay as they are if the new file cannot be loaded', async () => {
+  const before = await run('double');
+  fs.writeFileSync(path.join(folder, 'double.onnx'), 'no model');
+  await expect(server.registry.load('double')).rejects.toMatchObject({ statusCode: 400 });
+  expect(await run('double')).toEqual(before);
+});
+
+test('are listed with their states', async () => {
+  await server.registry.unload('versions');
+  await expect(run('versions')).rejects.toMatchObject({ statusCode: 404 });
+  const list = await server.registry.list();
+  expect(list.map(({ name, version, state }) => [name, version, state])).toEqual([
+    ['double', '1', 'READY'],
+    ...['1', '2', '10'].map((version) => ['versions', version, 'UNAVAILABLE']),
+  ]);
+  await server.registry.load('versions');
+  expect(await run('versions')).toEqual([0, 0]);
+});

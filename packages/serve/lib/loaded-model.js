@@ -1,0 +1,113 @@
+'use strict';
+
+// One version of a model that is loaded. It counts its users; when it is retired, the last of them releases it.
+
+const { loadOnnx } = require('webnn-node/onnx');
+const { loadHub } = require('./openai/load.js');
+const { ServeError } = require('./errors.js');
+const { warmUp } = require('./warm-up.js');
+
+/**
+ * @typedef {object} RunOptions
+ * @property {string[]} [outputs] the names of the outputs that are wanted, if not all
+ * @property {AbortSignal} [signal] cancels the run
+ * @property {number} [priority] as Triton has it: 1 is the highest, 0 the default
+ * @property {number} [timeout] milliseconds
+ */
+
+class LoadedModel {
+  #users = 0;
+  #isRetired = false;
+  #released = withResolvers();
+
+  /**
+   * @param {import('./layout.js').Found} found
+   * @param {any} onnx the OnnxModel; undefined if a model of the hub is several
+   * @param {any} hub what `loadHub` has made of a folder of the hub
+   */
+  constructor({ name, version, kind, path }, onnx, hub) {
+    this.name = name;
+    this.version = version;
+    this.kind = kind;
+    this.path = path;
+    this.onnx = onnx;
+    this.hub = hub;
+  }
+
+  /**
+   * Loads a model and runs it once.
+   * @param {import('./layout.js').Found} found
+   * @param {import('./models.js').RegistryOptions} options
+   */
+  static async load(found, options) {
+    const { context, log } = options;
+    if (found.kind === 'hub') {
+      const hub = await loadHub({ ...found, context, onnx: options.onnx, log });
+      return new LoadedModel(found, hub.onnx, hub);
+    }
+    const onnx = await loadBatched(found, options);
+    const model = new LoadedModel(found, onnx, undefined);
+    try {
+      await warmUp(onnx, log);
+    } catch (error) {
+      onnx.destroy();
+      throw error;
+    }
+    return model;
+  }
+
+  enter() {
+    this.#users++;
+  }
+
+  leave() {
+    this.#users--;
+    this.#releaseIfUnused();
+  }
+
+  /** Releases it when its last user has left. @returns {Promise<void>} */
+  retire() {
+    this.#isRetired = true;
+    this.#releaseIfUnused();
+    return this.#released.promise;
+  }
+
+  /**
+   * @param {Record<string, any>} feeds
+   * @param {RunOptions} [options]
+   * @returns {Promise<Record<string, any>>}
+   */
+  async run(feeds, { outputs, signal } = {}) {
+    if (this.onnx === undefined) throw new ServeError('invalid', `model ${JSON.stringify(this.name)}: it has no tensors to be called with`);
+    return this.onnx.run(feeds, { outputs, signal });
+  }
+
+  #releaseIfUnused() {
+    if (!this.#isRetired || this.#users > 0) return;
+    if (this.hub === undefined) this.onnx.destroy();
+    else this.hub.destroy();
+    this.#released.resolve();
+  }
+}
+
+function withResolvers() {
+  const all = {};
+  all.promise = new Promise((resolve) => {
+    all.resolve = resolve;
+  });
+  return all;
+}
+
+/** With dynamic batching where the model computes rows apart. */
+async function loadBatched({ name, path }, { context, onnx = {}, log }) {
+  const options = { label: name, ...onnx };
+  try {
+    return await loadOnnx(context, path, { batching: true, ...options });
+  } catch (error) {
+    if (onnx.batching || error.name !== 'NotSupportedError' || error.nodes !== undefined) throw error;
+    log?.info({ model: name, reason: error.message }, 'runs of this model are not joined');
+    return loadOnnx(context, path, { ...options, batching: false });
+  }
+}
+
+module.exports = { LoadedModel };
