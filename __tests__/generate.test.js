@@ -172,6 +172,18 @@ describe('options', () => {
     expect(await all(model(), [4, 2], { maxNewTokens: 0 })).toEqual([]);
   });
 
+  test('a function ends a sequence, and the others go on', async () => {
+    const options = { maxNewTokens: 6, sequences: 2, temperature: 1, seed: 3 };
+    const of = (tokens, wanted) => tokens.filter(({ sequence }) => sequence === wanted).map(({ id, finish }) => [id, finish]);
+    const free = await all(model(), [4, 2], options);
+    const seen = [];
+    const until = (token) => seen.push({ ...token }) && token.sequence === 1 && of(seen, 1).length === 3;
+    const found = await all(model(), [4, 2], { ...options, until });
+    expect(of(found, 0)).toEqual(of(free, 0));
+    expect(of(found, 1)).toEqual(of(free, 1).slice(0, 3).map(([id], i) => [id, i === 2 ? 'stop' : undefined]));
+    expect(seen).toEqual(found.map(({ id, logprob, sequence }) => ({ id, logprob, sequence })));
+  });
+
   test('a hook sees the logits and changes them', async () => {
     const seen = [];
     const logits = (numbers, { sequence, ids, prompt: given }) => {
@@ -251,6 +263,7 @@ describe('options', () => {
     expect(refused(model(), [1], { topk: 1 })).toMatch("options: found 'topk', allowed bias, cache");
     expect(refused(model(), [1], { topP: 0 })).toMatch('options: topP: found 0, allowed a number above 0, at most 1');
     expect(refused(model(), [1], { stop: [[]] })).toMatch('options: stop: found');
+    expect(refused(model(), [1], { until: 3 })).toMatch('options: until: found 3, allowed a function');
     expect(refused(model(), [1], { bias: { x: 1 } })).toMatch("options: bias: found 'x', allowed the number of a token");
     expect(refused(model(), [1], { cache: {} })).toMatch('options: cache: found an object, allowed a GenerationCache');
   });

@@ -35,6 +35,8 @@ export interface GenerateOptions {
   seed?: number;
   /** A token that ends a sequence, or a list of tokens and token sequences. They are part of the output. */
   stop?: number | bigint | readonly (number | bigint | TokenIds)[];
+  /** Called with each token, before the next one is computed: `true` ends the token's sequence, for example at a stop string. */
+  until?(token: GeneratedToken): boolean | void;
   /** How many sequences continue each prompt; 1 by default. */
   sequences?: number;
   /**

@@ -53,7 +53,7 @@ async function* run(model, prompts, wish) {
   }
 }
 
-async function* tokens(work, prompts, { most, count, stops, hook }) {
+async function* tokens(work, prompts, { most, count, stops, until, hook }) {
   const { session } = work;
   const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [] })));
   let live = most > 0 ? [...sequences.keys()] : [];
@@ -64,7 +64,9 @@ async function* tokens(work, prompts, { most, count, stops, hook }) {
     for (const token of step) {
       const { ids } = sequences[token.sequence];
       ids.push(token.id);
-      if (stops.some((stop) => endsWith(ids, stop))) token.finish = 'stop';
+      // Called for every token, also for the last.
+      const isEnd = until?.(token) === true;
+      if (isEnd || stops.some((stop) => endsWith(ids, stop))) token.finish = 'stop';
       else if (ids.length >= most) token.finish = 'length';
       else going.push(token.sequence);
     }

@@ -16,6 +16,7 @@ const { NAME, isCache } = require('./cache.js');
  * @property {number} seed negative for none
  * @property {[number[], number[]]} bias tokens, and what is added to their logits
  * @property {number[][]} stops sequences of tokens that end a sequence
+ * @property {Function | undefined} until tells of a token whether it ends its sequence
  * @property {Function | undefined} hook
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
@@ -33,7 +34,7 @@ const NUMBERS = {
   frequencyPenalty: [0, Number.isFinite, 'a number'],
 };
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop', 'until']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -60,8 +61,7 @@ function readOptions(label, options = {}) {
     if (value === Infinity && name === 'maxNewTokens') return value;
     return Number.isSafeInteger(value) && value >= first ? value : fail(label, name, value, `a whole number from ${first}`);
   };
-  const { logits: hook, signal, cache, inputs = {} } = options;
-  if (hook !== undefined && typeof hook !== 'function') fail(label, 'logits', hook, 'a function');
+  const { signal, cache, inputs = {} } = options;
   if (signal !== undefined && !isSignal(signal)) fail(label, 'signal', signal, 'an AbortSignal');
   if (cache !== undefined && !isCache(cache)) fail(label, 'cache', cache, 'a GenerationCache');
   if (inputs === null || typeof inputs !== 'object') fail(label, 'inputs', inputs, 'values by the names of the inputs');
@@ -72,11 +72,18 @@ function readOptions(label, options = {}) {
     seed: options.seed === undefined ? -1 : whole('seed', 0, 0),
     bias: readBias(label, options.bias),
     stops: readStops(label, options.stop),
-    hook,
+    until: readFunction(label, options, 'until'),
+    hook: readFunction(label, options, 'logits'),
     signal,
     cache,
     inputs,
   };
+}
+
+function readFunction(label, options, name) {
+  const value = options[name];
+  if (value !== undefined && typeof value !== 'function') fail(label, name, value, 'a function');
+  return value;
 }
 
 /** One of any realm. */
