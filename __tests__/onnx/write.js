@@ -23,6 +23,8 @@ const TYPES = {
   double: { number: 11, array: Float64Array, webnn: 'float32' },
   uint32: { number: 12, array: Uint32Array, webnn: 'uint32' },
   uint64: { number: 13, array: BigUint64Array, webnn: 'uint64' },
+  // WebNN has none: float32 stands for it. The bits of its elements.
+  bfloat16: { number: 16, array: Uint16Array, webnn: 'float32' },
   // Two elements in each byte.
   uint4: { number: 21, array: Uint8Array, webnn: 'uint4' },
   int4: { number: 22, array: Uint8Array, webnn: 'int4' },

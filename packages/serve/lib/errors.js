@@ -31,4 +31,29 @@ class ServeError extends Error {
   }
 }
 
-module.exports = { ServeError };
+/** What a run rejects with, by the names of its exceptions. */
+const byName = {
+  TypeError: 'invalid',
+  RangeError: 'invalid',
+  DataError: 'invalid',
+  NotSupportedError: 'invalid',
+  InvalidStateError: 'unavailable',
+  QuotaExceededError: 'unavailable',
+  AbortError: 'cancelled',
+};
+
+/**
+ * What a caller is told of an error of a run.
+ * @param {any} error
+ * @param {AbortSignal} [signal]
+ * @returns {ServeError}
+ */
+function toServeError(error, signal) {
+  if (error instanceof ServeError) return error;
+  if (signal?.aborted && signal.reason instanceof ServeError) return signal.reason;
+  // What a shape would take is the caller's choice.
+  const kind = /\(maxBytes\)/.test(error?.message) ? 'invalid' : (byName[error?.name] ?? 'failed');
+  return new ServeError(kind, error?.message ?? String(error), { cause: error, retryAfter: kind === 'unavailable' ? 1 : undefined });
+}
+
+module.exports = { ServeError, toServeError };

@@ -2,26 +2,64 @@
 
 // A server of models: the Open Inference Protocol and OpenAI's interface.
 
-const Fastify = require('fastify');
+const { fastify: Fastify, LogController } = require('fastify');
 const { ml } = require('webnn-node');
 const { ServeError } = require('./errors.js');
+const { Load } = require('./load.js');
 const { Metrics } = require('./metrics.js');
 const { Registry } = require('./models.js');
 const { openai } = require('./openai/index.js');
+const { rest } = require('./rest/index.js');
+const { guard } = require('./security.js');
+const { serve } = require('./serve.js');
+const { traceOf } = require('./tracing.js');
+
+const defaults = {
+  /** Bytes of a request. */
+  bodyLimit: 64 * 2 ** 20,
+  /** Elements of all inputs of a request. */
+  maxElements: 2 ** 26,
+  /** Requests that are answered at a time. */
+  maxInFlight: 256,
+  maxConnections: 4096,
+  /** Milliseconds of a run, if the request does not say. */
+  timeout: 60_000,
+  /** Milliseconds in which a request must have arrived. */
+  requestTimeout: 60_000,
+};
+
+/** Answered without a token, and while the server is full or shuts down. */
+const isProbe = (url) => url === '/v2/health/live' || url === '/v2/health/ready';
 
 /**
- * A server that has loaded its models when the promise resolves. `listen()` it; `close()` releases the models.
- * @param {{ models: string | Record<string, string>, context?: any, onnx?: object, versions?: number, logger?: any, bodyLimit?: number }} options
+ * A server; `listen()` it. Its models are loaded when the promise resolves, or with `waits: false` when `server.loaded` does.
+ * @param {import('../index.js').ServeOptions} options
  */
-async function createServer({ models, context, onnx, versions, logger = false, bodyLimit = 64 * 2 ** 20 }) {
-  const fastify = Fastify({ loggerInstance: logger || undefined, bodyLimit, forceCloseConnections: 'idle' });
-  const own = context === undefined ? await ml.createContext({ deviceType: 'cpu' }) : undefined;
+async function createServer({ models, name, context, deviceType = 'cpu', numThreads, memoryLimit, onnx, versions, logger, token, https, waits = true, ...given }) {
+  const limits = { ...defaults, ...given };
+  const { bodyLimit, maxConnections, requestTimeout } = limits;
+  const fastify = Fastify({
+    ...(logger === undefined ? {} : { loggerInstance: logger }),
+    ...(https === undefined ? {} : { https }),
+    bodyLimit,
+    logController: new LogController({ disableRequestLogging: true }),
+    forceCloseConnections: 'idle',
+    requestTimeout,
+    routerOptions: { maxParamLength: 512, ignoreTrailingSlash: true },
+  });
+  fastify.server.maxConnections = maxConnections;
+  const own = context === undefined ? await ml.createContext({ deviceType, numThreads, memoryLimit, label: 'serve' }) : undefined;
   const metrics = new Metrics();
-  const given = typeof models === 'string' ? { folder: models } : { models };
-  const registry = new Registry({ ...given, context: context ?? own, onnx, versions, log: fastify.log });
+  const load = new Load(limits);
+  const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx);
+  const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, versions, log: fastify.log, whenLoaded });
+  metrics.follow({ registry, load, context: context ?? own });
+  const isReady = () => registry.isReady && !load.isDraining;
   fastify.decorate('registry', registry);
   fastify.decorate('metrics', metrics);
-  fastify.setErrorHandler(answerError);
+  fastify.decorate('load', load);
+  fastify.decorate('limits', limits);
+  addHooks(fastify, { load, token });
   fastify.addHook('onClose', async () => {
     await registry.close();
     own?.destroy();
@@ -30,17 +68,64 @@ async function createServer({ models, context, onnx, versions, logger = false, b
     reply.type(metrics.register.contentType);
     return metrics.text();
   });
-  await fastify.register(openai, { registry, metrics });
-  await registry.loadAll();
-  await fastify.ready();
+  const setting = { registry, metrics, load, limits, isReady };
+  await fastify.register(rest, setting);
+  await fastify.register(openai, setting);
+  const loaded = registry.loadAll();
+  fastify.decorate('loaded', loaded);
+  try {
+    if (waits) await loaded;
+    // Whoever does not wait looks at it later.
+    else loaded.catch(() => {});
+  } catch (error) {
+    await fastify.close();
+    throw error;
+  }
   return fastify;
+}
+
+/** A folder of models, one model by a name, or several. */
+function sourceOf(models, name) {
+  if (name !== undefined) return { models: { [name]: models } };
+  return typeof models === 'string' ? { folder: models } : { models };
+}
+
+function addHooks(fastify, { load, token }) {
+  const requireToken = guard(token);
+  fastify.decorateRequest('ticket', null);
+  fastify.addHook('onRequest', async (request, reply) => {
+    if (isProbe(request.routeOptions.url)) return;
+    requireToken(request.headers.authorization);
+    if (request.method !== 'POST') return;
+    try {
+      request.ticket = load.accept();
+    } catch (error) {
+      // Its body is not read.
+      reply.header('connection', 'close');
+      throw error;
+    }
+  });
+  fastify.addHook('preHandler', async ({ ticket }) => ticket?.start());
+  fastify.addHook('onResponse', async (request, reply) => {
+    request.ticket?.end();
+    const { method, url, headers } = request;
+    request.log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime, trace: traceOf(headers) }, 'answered');
+  });
+  fastify.setErrorHandler(answerError);
+  fastify.setNotFoundHandler((_request, reply) => {
+    reply.status(404).send({ error: 'there is no such address' });
+  });
 }
 
 function answerError(error, request, reply) {
   const status = error.statusCode ?? 500;
-  if (status >= 500) request.log.error({ err: error }, 'a request failed');
+  const { method, url, headers } = request;
+  if (status >= 500) request.log.error({ err: error, method, url, trace: traceOf(headers) }, 'a request failed');
+  else request.log.debug({ method, url, status, reason: error.message, trace: traceOf(headers) }, 'a request was refused');
   if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter));
-  reply.status(status).send({ error: error.message });
+  if (status === 401) reply.header('www-authenticate', 'Bearer');
+  // What went wrong inside is in the log only.
+  reply.status(status).send({ error: error instanceof ServeError || status < 500 ? error.message : 'the server has failed' });
 }
 
-module.exports = { ServeError, createServer };
+module.exports = { ServeError, createServer, defaults, serve };

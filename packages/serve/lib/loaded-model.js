@@ -18,6 +18,8 @@ const { warmUp } = require('./warm-up.js');
 class LoadedModel {
   #users = 0;
   #isRetired = false;
+  /** @type {[string, number][] | undefined} */
+  #axes;
   #released = withResolvers();
 
   /**
@@ -77,9 +79,27 @@ class LoadedModel {
    * @param {RunOptions} [options]
    * @returns {Promise<Record<string, any>>}
    */
-  async run(feeds, { outputs, signal } = {}) {
+  async run(feeds, { outputs, signal, timeout } = {}) {
     if (this.onnx === undefined) throw new ServeError('invalid', `model ${JSON.stringify(this.name)}: it has no tensors to be called with`);
-    return this.onnx.run(feeds, { outputs, signal });
+    if (timeout === undefined || timeout === Infinity) return this.onnx.run(feeds, { outputs, signal });
+    const clock = new AbortController();
+    const cancel = () => clock.abort(signal.reason);
+    const timer = setTimeout(() => clock.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), timeout);
+    try {
+      if (signal?.aborted) cancel();
+      signal?.addEventListener('abort', cancel, { once: true });
+      return await this.onnx.run(feeds, { outputs, signal: clock.signal });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** The rows of a request, if its runs can be joined with others. @param {Record<string, any>} feeds */
+  rowsOf(feeds) {
+    this.#axes ??= Object.entries(this.onnx?.batching?.axes ?? {});
+    const [first] = this.#axes;
+    return first === undefined ? 1 : (feeds[first[0]]?.shape[first[1]] ?? 1);
   }
 
   #releaseIfUnused() {

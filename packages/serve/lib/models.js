@@ -17,6 +17,7 @@ const { LoadedModel } = require('./loaded-model.js');
  * @property {object} [onnx] options of `loadOnnx`
  * @property {number} [versions] so many of the latest versions of a model are loaded; all if absent
  * @property {any} [log] a logger of pino
+ * @property {(model: LoadedModel) => void} [whenLoaded]
  */
 
 class Registry {
@@ -59,6 +60,11 @@ class Registry {
   /** The models that are served, the latest version of each. */
   latest() {
     return [...this.#served.values()].map((versions) => versions.at(-1));
+  }
+
+  /** All versions that are served. */
+  all() {
+    return [...this.#served.values()].flat();
   }
 
   /** The versions of a model that are served. @param {string} name */
@@ -132,6 +138,7 @@ class Registry {
       const before = this.#served.get(name) ?? [];
       this.#served.set(name, loaded);
       for (const one of before) one.retire();
+      for (const one of loaded) this.#options.whenLoaded?.(one);
     });
   }
 

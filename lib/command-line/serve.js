@@ -1,0 +1,105 @@
+'use strict';
+
+const { createRequire } = require('node:module');
+const path = require('node:path');
+const version = require('../version.js');
+const { Usage, readOptions } = require('./options.js');
+
+const usage = `webnn-node serve FOLDER [options]
+
+Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of the Hugging Face Hub. It needs the package @webnn-node/serve.
+
+  --host ADDRESS         the address to listen on (default: 127.0.0.1; 0.0.0.0 for all)
+  --port NUMBER          the port for HTTP (default: 8000)
+  --grpc-port NUMBER     the port for gRPC (default: no gRPC)
+  --name NAME            FOLDER is one model, or a file of one, with this name
+  --versions NUMBER      so many of the latest versions of each model (default: all)
+  --device cpu|gpu|npu   what computes (default: cpu)
+  --threads NUMBER       threads of the CPU (default: the cores that the process may use)
+  --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
+  --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
+  --max-body MIB         the largest request (default: 64)
+  --timeout SECONDS      the most time of a run (default: 60)
+  --grace SECONDS        the most time to answer what is under way after SIGTERM (default: 25)
+  --token-file FILE      requests need the bearer token in this file (or in WEBNN_SERVE_TOKEN)
+  --tls-cert FILE, --tls-key FILE   certificate and key, in PEM
+  --cache FOLDER         keeps packed weights on disk in this folder, for a faster start
+  --log-level LEVEL      debug, info, warn, error or silent (default: info)
+  --help                 this text
+`;
+
+const options = Object.fromEntries(
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-in-flight', 'max-body', 'timeout', 'grace', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+);
+
+/** A number that was given, or nothing. */
+function number(values, name, { least = 1, most = 2 ** 31 } = {}) {
+  const text = values[name];
+  if (text === undefined) return undefined;
+  const found = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
+  if (!(found >= least && found <= most)) throw new Usage(`--${name} ${text}: expected a whole number from ${least} to ${most}`);
+  return found;
+}
+
+const times = (factor, found) => (found === undefined ? undefined : found * factor);
+const port = (values, name) => number(values, name, { least: 0, most: 65_535 });
+
+function choices(values, folder) {
+  if ((values['tls-cert'] === undefined) !== (values['tls-key'] === undefined)) throw new Usage('--tls-cert and --tls-key: expected both');
+  const { device = 'cpu', 'log-level': logLevel } = values;
+  if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: expected cpu, gpu or npu`);
+  if (logLevel !== undefined && !['debug', 'info', 'warn', 'error', 'silent'].includes(logLevel)) throw new Usage(`--log-level ${logLevel}: expected debug, info, warn, error or silent`);
+  const all = {
+    models: folder,
+    name: values.name,
+    host: values.host,
+    port: port(values, 'port'),
+    grpcPort: port(values, 'grpc-port'),
+    versions: number(values, 'versions'),
+    deviceType: device,
+    numThreads: number(values, 'threads'),
+    memoryLimit: times(2 ** 20, number(values, 'memory-limit')),
+    maxInFlight: number(values, 'max-in-flight'),
+    bodyLimit: times(2 ** 20, number(values, 'max-body', { most: 4096 })),
+    timeout: times(1000, number(values, 'timeout', { most: 1_000_000 })),
+    grace: times(1000, number(values, 'grace', { most: 1_000_000 })),
+    token: tokenOf(values['token-file']),
+    tlsCert: values['tls-cert'],
+    tlsKey: values['tls-key'],
+    onnx: values.cache === undefined ? undefined : { cache: values.cache },
+    logLevel,
+  };
+  // What is not given is the server's choice.
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+/** A token is no argument: those are seen by all users of a machine. */
+function tokenOf(file) {
+  if (file === undefined) return process.env.WEBNN_SERVE_TOKEN;
+  const token = require('node:fs').readFileSync(file, 'utf8').trim();
+  if (token === '') throw new Usage(`--token-file ${file}: the file is empty`);
+  return token;
+}
+
+/** The package, of the project in which the command runs, or beside this one. */
+function requireServer() {
+  for (const place of [path.join(process.cwd(), 'index.js'), __filename]) {
+    try {
+      return createRequire(place)('@webnn-node/serve');
+    } catch (error) {
+      if (error.code !== 'MODULE_NOT_FOUND' || !error.message.includes("'@webnn-node/serve'")) throw error;
+    }
+  }
+  throw new Error(`the server is a package of its own, which is not installed. Run "npm install @webnn-node/serve@${version}".`);
+}
+
+async function run(args) {
+  const { values, positionals } = readOptions(args, options);
+  if (positionals.length !== 1) throw new Usage(`found ${positionals.length} folders, allowed one`);
+  const chosen = choices(values, positionals[0]);
+  process.exitCode = await requireServer().serve(chosen);
+  // Connections that clients keep open end here, and runs that did not end in time.
+  process.exit();
+}
+
+module.exports = { run, usage };

@@ -1,0 +1,89 @@
+'use strict';
+
+// The requests that a server has accepted: how many there may be, and when the last of them has ended.
+
+const { ServeError } = require('./errors.js');
+
+class Load {
+  /** Requests that are being received or answered. */
+  #accepted = 0;
+  /** Requests that are being answered. */
+  #running = 0;
+  #isDraining = false;
+  /** Called when nothing is left. @type {(() => void)[]} */
+  #waiting = [];
+
+  /** @param {{ maxInFlight: number }} limits */
+  constructor({ maxInFlight }) {
+    this.maxInFlight = maxInFlight;
+  }
+
+  get running() {
+    return this.#running;
+  }
+
+  get isDraining() {
+    return this.#isDraining;
+  }
+
+  /** A request has arrived. @returns {Ticket} */
+  accept() {
+    if (this.#isDraining) throw new ServeError('unavailable', 'the server is shutting down', { retryAfter: 1 });
+    this.#requireRoom();
+    this.#accepted++;
+    return new Ticket(this);
+  }
+
+  /** No request is accepted any more. Resolves when those that were have ended. */
+  drain() {
+    this.#isDraining = true;
+    return new Promise((resolve) => {
+      if (this.#accepted === 0) resolve();
+      else this.#waiting.push(resolve);
+    });
+  }
+
+  /** For a ticket. */
+  start() {
+    this.#requireRoom();
+    this.#running++;
+  }
+
+  /** For a ticket. */
+  end(wasRunning) {
+    this.#accepted--;
+    if (wasRunning) this.#running--;
+    if (this.#accepted === 0) for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  #requireRoom() {
+    if (this.#running < this.maxInFlight) return;
+    throw new ServeError('busy', `found ${this.#running} requests under way, allowed ${this.maxInFlight}`, { retryAfter: 1 });
+  }
+}
+
+/** A request that was accepted. */
+class Ticket {
+  #load;
+  #isRunning = false;
+  #isOver = false;
+
+  /** @param {Load} load */
+  constructor(load) {
+    this.#load = load;
+  }
+
+  /** The request is there; work on it begins. */
+  start() {
+    this.#load.start();
+    this.#isRunning = true;
+  }
+
+  end() {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#load.end(this.#isRunning);
+  }
+}
+
+module.exports = { Load };

@@ -1,0 +1,24 @@
+'use strict';
+
+// Who may call: whoever knows the token, if there is one.
+
+const { createHash, timingSafeEqual } = require('node:crypto');
+const { ServeError } = require('./errors.js');
+
+const digest = (text) => createHash('sha256').update(text).digest();
+
+/**
+ * @param {string | undefined} token
+ * @returns {(authorization: string | undefined) => void} throws if a request does not have the token
+ */
+function guard(token) {
+  if (token === undefined || token === '') return () => {};
+  const wanted = digest(token);
+  return (authorization) => {
+    const found = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+    // Of digests, which are equally long: the time tells nothing of the token.
+    if (found === undefined || !timingSafeEqual(digest(found), wanted)) throw new ServeError('unauthorized', 'a valid bearer token is needed');
+  };
+}
+
+module.exports = { guard };

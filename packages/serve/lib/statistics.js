@@ -1,0 +1,104 @@
+'use strict';
+
+// What each version of a model has done, for metrics and for Triton's statistics.
+
+/** Nanoseconds and how often. */
+class Duration {
+  count = 0;
+  ns = 0;
+
+  add(ms) {
+    this.count++;
+    this.ns += Math.round(ms * 1e6);
+  }
+
+  toJSON() {
+    return { count: this.count, ns: this.ns };
+  }
+}
+
+/** Why requests fail, as Triton sorts them. */
+const REASONS = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
+
+class Statistics {
+  success = new Duration();
+  fail = new Duration();
+  /** From the arrival to the call of the model: reading the request. */
+  input = new Duration();
+  infer = new Duration();
+  output = new Duration();
+  /** Rows of all requests. */
+  inferences = 0;
+  /** Milliseconds since 1970. */
+  last = 0;
+  /** Requests that the model computes or that wait for it. */
+  pending = 0;
+  failures = Object.fromEntries(REASONS.map((reason) => [reason, 0]));
+  /** Runs before the model was loaded again, apart from those that were joined. */
+  #before = 0;
+  #successBefore = 0;
+  #onnx;
+
+  constructor(name, version) {
+    this.name = name;
+    this.version = version;
+  }
+
+  /** The model is loaded, or loaded again. */
+  follow(onnx) {
+    this.#before = this.executions;
+    this.#successBefore = this.success.count;
+    this.#onnx = onnx;
+  }
+
+  /** Runs of the model: less than requests if some were joined. */
+  get executions() {
+    const batching = this.#onnx?.batching;
+    return this.#before + this.success.count - this.#successBefore - (batching === undefined ? 0 : batching.requests - batching.runs);
+  }
+
+  /** @param {'REJECTED' | 'CANCELED' | 'BACKEND' | 'OTHER'} reason @param {number} ms */
+  failed(reason, ms) {
+    this.failures[reason]++;
+    this.fail.add(ms);
+  }
+
+  /** As Triton's statistics have it. @param {any} onnx the model, if it is loaded */
+  describe(onnx) {
+    const { name, version, last, inferences, success, fail, input, infer, output } = this;
+    const memory = onnx?.memoryUsage();
+    return {
+      name,
+      version,
+      last_inference: last,
+      inference_count: inferences,
+      execution_count: Math.max(0, this.executions),
+      inference_stats: { success, fail, queue: new Duration(), compute_input: input, compute_infer: infer, compute_output: output, cache_hit: new Duration(), cache_miss: new Duration() },
+      response_stats: {},
+      batch_stats: [],
+      memory_usage: memory === undefined ? [] : [{ type: 'CPU', id: 0, byte_size: totalOf(memory) }],
+    };
+  }
+}
+
+const totalOf = ({ tensors, graphs, scratch, caches, pendingWrites }) => tensors + graphs + scratch + caches + pendingWrites;
+
+/** Those of all versions of all models that were ever loaded. */
+class AllStatistics {
+  /** @type {Map<string, Statistics>} */
+  #all = new Map();
+
+  /** @returns {Statistics} */
+  of(name, version) {
+    const key = JSON.stringify([name, version]);
+    let found = this.#all.get(key);
+    if (found === undefined) this.#all.set(key, (found = new Statistics(name, version)));
+    return found;
+  }
+
+  values() {
+    return [...this.#all.values()];
+  }
+}
+
+module.exports = { AllStatistics, REASONS };
