@@ -1,11 +1,133 @@
 'use strict';
 
-// OpenAI's interface: /v1/….
+// OpenAI's interface: /v1/models, /v1/chat/completions, /v1/completions, /v1/embeddings; and /rerank.
+
+const { setMaxListeners } = require('node:events');
+const chat = require('./chat.js');
+const completions = require('./completions.js');
+const { embeddings } = require('./embeddings.js');
+const { ApiError, bodyOf, invalid, toApiError, unknownModel } = require('./errors.js');
+const { sendEvents } = require('./events.js');
+const { LIMITS, is, read, readBody } = require('./requests.js');
+const { rerank } = require('./rerank.js');
+const { TextMetrics } = require('./metrics.js');
+
+/** What each kind of model answers. */
+const PATHS = { generate: '/v1/chat/completions or /v1/completions', embed: '/v1/embeddings', rerank: '/rerank' };
 
 /**
  * @param {import('fastify').FastifyInstance} fastify
- * @param {{ registry: import('../models.js').Registry, metrics: import('../metrics.js').Metrics }} _options
+ * @param {{ registry: import('../models.js').Registry, metrics: import('../metrics.js').Metrics, limits?: Partial<typeof LIMITS> }} options
  */
-async function openai(_fastify, _options) {}
+async function openai(fastify, { registry, metrics, limits: given = {} }) {
+  const limits = { ...LIMITS, ...given };
+  const counted = new TextMetrics(metrics.register);
+  fastify.setErrorHandler(answerError);
+  const served = { registry, limits, counted };
+  for (const [path, kind] of [['/v1/chat/completions', chat], ['/v1/completions', completions]]) {
+    fastify.post(path, (request, reply) => generated(request, reply, kind, served));
+  }
+  fastify.post('/v1/embeddings', (request, reply) => encoded(request, reply, 'embed', embeddings, served));
+  for (const path of ['/rerank', '/v1/rerank', '/v2/rerank']) {
+    fastify.post(path, (request, reply) => encoded(request, reply, 'rerank', rerank, served));
+  }
+  fastify.get('/v1/models', async () => ({ object: 'list', data: textModels(registry).map(aboutModel) }));
+  // A name may have slashes.
+  fastify.get('/v1/models/*', async (request) => {
+    const found = textModels(registry).find(({ name }) => name === request.params['*']);
+    if (found === undefined) throw unknownModel(request.params['*']);
+    return aboutModel(found);
+  });
+}
+
+const textModels = (registry) => registry.latest().filter(({ hub }) => hub?.text !== undefined);
+
+const aboutModel = ({ name, hub }) => ({ id: name, object: 'model', created: hub.loaded, owned_by: 'webnn-node', ...(hub.text.maxLength < Infinity && { max_model_len: hub.text.maxLength }) });
+
+function answerError(error, request, reply) {
+  const told = toApiError(error);
+  if (told.statusCode >= 500) request.log.error({ err: error }, 'a request failed');
+  if (told.retryAfter !== undefined) reply.header('retry-after', String(told.retryAfter));
+  reply.status(told.statusCode).type('application/json; charset=utf-8').send(bodyOf(told));
+}
+
+/** The name of the model that a request is for. Where only one model is of the kind, a reranker need not be named. */
+function nameOf(body, kind, registry) {
+  const name = read(body, 'model', is.string, 'the name of a model');
+  const ofKind = textModels(registry).filter(({ hub }) => hub.text.kind === kind);
+  if (name === undefined) {
+    if (kind === 'rerank' && ofKind.length === 1) return ofKind[0].name;
+    throw invalid('model', 'model: found none, allowed the name of a model.', 'missing_required_parameter');
+  }
+  const found = textModels(registry).find((one) => one.name === name);
+  if (found === undefined) {
+    // A model that is being loaded is an error of its own.
+    if (isLoading(name, registry)) throw new ApiError(503, `The model ${JSON.stringify(name)} is being loaded.`, { param: 'model', code: 'model_loading', retryAfter: 1 });
+    throw unknownModel(name);
+  }
+  if (found.hub.text.kind !== kind) throw invalid('model', `model: ${JSON.stringify(name)} answers ${PATHS[found.hub.text.kind]} only.`);
+  return name;
+}
+
+function isLoading(name, registry) {
+  try {
+    registry.get(name);
+    return false;
+  } catch (error) {
+    return error.statusCode === 503;
+  }
+}
+
+/** Aborts when the client hangs up. */
+function watch(reply) {
+  const gone = new AbortController();
+  // Each text of a request listens.
+  setMaxListeners(0, gone.signal);
+  const abort = () => {
+    if (!reply.raw.writableFinished) gone.abort(new ApiError(499, 'The client closed the connection.'));
+  };
+  if (reply.raw.destroyed) abort();
+  else reply.raw.once('close', abort);
+  return gone;
+}
+
+/** Embeddings and scores. */
+async function encoded(request, reply, kind, work, { registry, limits, counted }) {
+  const body = readBody(request.body, limits);
+  const name = nameOf(body, kind, registry);
+  const { signal } = watch(reply);
+  const result = await registry.use(name, undefined, ({ hub }) => work(body, hub.text, { limits, signal, name }));
+  if (result.usage !== undefined) counted.prompt(name, result.usage.prompt_tokens);
+  return result;
+}
+
+/** Chats and completions. */
+async function generated(request, reply, kind, { registry, limits, counted }) {
+  const body = readBody(request.body, limits);
+  const name = nameOf(body, 'generate', registry);
+  const gone = watch(reply);
+  const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
+  return registry.use(name, undefined, async ({ hub: { text: model } }) => {
+    const wish = kind.read(body, model, limits);
+    const usage = counted.begin(name, wish);
+    const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
+    const more = { wish, about, tokenizer: model.tokenizer };
+    if (!wish.stream) return { ...(await kind.answer(pieces, more)), usage: usage.figures };
+    await sendEvents(reply, withUsage(kind, pieces, more, usage), { gone, stall: limits.stall });
+    // The model is in use until the last event is sent.
+    await new Promise((resolve) => {
+      if (reply.raw.closed || reply.raw.destroyed) resolve();
+      else reply.raw.once('close', resolve);
+    });
+    return reply;
+  });
+}
+
+/** With `stream_options: { include_usage: true }` a chunk without choices comes last, and the others have no usage. */
+async function* withUsage(kind, pieces, more, usage) {
+  const { wish, about } = more;
+  for await (const chunk of kind.stream(pieces, more)) yield wish.usage ? { ...chunk, usage: null } : chunk;
+  if (wish.usage) yield { ...about, object: kind.streamed, choices: [], usage: usage.figures };
+}
 
 module.exports = { openai };

@@ -2,14 +2,54 @@
 
 // Folders of the hub: a model with its tokenizer.
 
-const { ServeError } = require('../errors.js');
+const { loadOnnx } = require('webnn-node/onnx');
+const { Embedder } = require('./embedder.js');
+const { Encoder } = require('./encoder.js');
+const { readFolder } = require('./folder.js');
+const { LanguageModel } = require('./language-model.js');
+const { Reranker } = require('./reranker.js');
+const { TextTokenizer } = require('./tokenizer.js');
+
+/** Options of `loadOnnx` that text has no use for: its texts are joined otherwise. */
+const withoutBatching = ({ batching: _, ...options }) => options;
+
+/**
+ * What a network can do with text. Its inputs and outputs tell, and config.json for cross-encoders.
+ * @param {import('webnn-node/onnx').OnnxModel} model
+ * @param {import('./folder.js').HubFolder} folder
+ */
+function textOf(model, folder) {
+  if (folder.tokenizer === undefined) return undefined;
+  const has = (list, name) => list.some((one) => one.name === name);
+  const isSequenceClassifier = (folder.config.architectures ?? []).some((name) => name.endsWith('ForSequenceClassification'));
+  const hasCache = model.inputs.some(({ name }) => name.startsWith('past'));
+  const make = (Kind) => new Kind(model, folder, new TextTokenizer(folder.tokenizer, folder.tokenizerConfig));
+  if (has(model.outputs, 'logits')) {
+    if (hasCache) return make(LanguageModel);
+    const isOne = Object.keys(folder.config.id2label ?? { 0: '' }).length === 1 || folder.config.num_labels === 1;
+    return isSequenceClassifier && isOne && Encoder.fits(model) ? make(Reranker) : undefined;
+  }
+  return Embedder.outputOf(model) !== undefined && Encoder.fits(model) ? make(Embedder) : undefined;
+}
 
 /**
  * @param {{ name: string, version: string, path: string, context: any, onnx?: object, log?: any }} options
- * @returns {Promise<{ onnx: any, destroy(): void }>} `onnx` is the OnnxModel that the Open Inference Protocol runs; undefined if there is none
+ * @returns {Promise<{ onnx: any, text: LanguageModel | Embedder | Reranker | undefined, loaded: number, destroy(): void }>} `onnx` is the
+ * OnnxModel that the Open Inference Protocol runs; `text` what OpenAI's interface uses, if the network is one for text; `loaded` the time in
+ * seconds
  */
-async function loadHub({ name }) {
-  throw new ServeError('unsupported', `model ${JSON.stringify(name)}: folders of the hub are not supported yet`);
+async function loadHub({ name, path: folder, context, onnx = {}, log }) {
+  const description = await readFolder(folder);
+  const model = await loadOnnx(context, description.file, withoutBatching({ label: name, ...onnx }));
+  try {
+    const text = textOf(model, description);
+    if (text === undefined) log?.info({ model: name }, 'a model of the hub that is served for tensors only');
+    await text?.warmUp();
+    return { onnx: model, text, loaded: Math.floor(Date.now() / 1000), destroy: () => model.destroy() };
+  } catch (error) {
+    model.destroy();
+    throw error;
+  }
 }
 
 module.exports = { loadHub };

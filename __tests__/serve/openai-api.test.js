@@ -1,0 +1,330 @@
+'use strict';
+
+// OpenAI's interface over HTTP: answers, streams, refusals, and clients that hang up.
+
+const fs = require('node:fs');
+const http = require('node:http');
+const os = require('node:os');
+const path = require('node:path');
+const { once } = require('node:events');
+const { setTimeout } = require('node:timers/promises');
+const { createServer } = require('@webnn-node/serve');
+const { CHAT, END, lookUpModel, sumModel, writeChat, writeEncoder } = require('./openai/folders.js');
+
+const SMILE = [...Buffer.from('😀')];
+const SCRIPTS = {
+  A: ['Hello', ' wor', 'ld', ...SMILE, END],
+  C: ['one ', 'STO', 'P two', END],
+  // It goes on for ever.
+  L: ['la', ' li', ' lu', 'la'],
+  T: ['Let me see. ', '<tool_call>', '\n{"name": "weather", "arguments": ', '{"city": "Paris"}}\n', '</tool_call>', END],
+};
+
+let folder;
+let server;
+let url;
+beforeAll(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-openai-'));
+  writeChat(path.join(folder, 'chat'), SCRIPTS);
+  writeChat(path.join(folder, 'plain'), SCRIPTS, { template: CHAT });
+  writeChat(path.join(folder, 'base'), SCRIPTS, { template: null, maxLength: 8 });
+  writeEncoder(path.join(folder, 'embed'), ['a', 'b', 'c'], { model: lookUpModel(7, 4), architecture: 'BertModel', files: { 'config_sentence_transformers.json': { prompts: { query: 'c ' } } } });
+  writeEncoder(path.join(folder, 'rank'), ['good', 'bad', 'so'], { model: sumModel([0, 0, 0, 0, 1, -1, 0.25]), architecture: 'BertForSequenceClassification' });
+  server = await createServer({ models: folder });
+  url = await server.listen({ port: 0, host: '127.0.0.1' });
+});
+afterAll(async () => {
+  await server.close();
+  fs.rmSync(folder, { recursive: true });
+});
+
+const send = (route, body) => fetch(url + route, { method: 'POST', headers: { 'content-type': 'application/json' }, body: typeof body === 'string' ? body : JSON.stringify(body) });
+const post = async (route, body) => {
+  const response = await send(route, body);
+  const text = await response.text();
+  return [response.status, response.headers.get('content-type').startsWith('text/event-stream; charset=utf-8') ? text : JSON.parse(text)];
+};
+/** A chat with a message that ends with a letter. */
+const chat = (letter, more = {}) => post('/v1/chat/completions', { model: 'chat', messages: [{ role: 'user', content: `say ${letter}` }], ...more });
+const eventsOf = (text) => {
+  const lines = text.split('\n\n').filter((line) => line !== '');
+  expect(lines.every((line) => line.startsWith('data: '))).toBe(true);
+  expect(lines.at(-1)).toBe('data: [DONE]');
+  return lines.slice(0, -1).map((line) => JSON.parse(line.slice('data: '.length)));
+};
+const metric = async (name, model) => {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(new RegExp(`^${name}\\{model="${model}"\\} (.*)$`, 'm').exec(text)?.[1] ?? 0);
+};
+
+describe('chats', () => {
+  test('are answered at once', async () => {
+    const [status, body] = await chat('A');
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      id: expect.stringMatching(/^chatcmpl-[0-9a-f]{32}$/),
+      object: 'chat.completion',
+      created: expect.any(Number),
+      model: 'chat',
+      system_fingerprint: null,
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Hello world😀', refusal: null }, logprobs: null, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 1 + 'user\nsay A'.length, completion_tokens: 8, total_tokens: 19 },
+    });
+  });
+
+  test('are streamed, without parts of characters', async () => {
+    const [status, text] = await chat('A', { stream: true, stream_options: { include_usage: true } });
+    expect(status).toBe(200);
+    const events = eventsOf(text);
+    expect(events.slice(0, -1).map(({ choices: [{ delta, finish_reason: reason }] }) => [delta, reason])).toEqual([
+      [{ role: 'assistant', content: '' }, null],
+      [{ content: 'Hello' }, null],
+      [{ content: ' wor' }, null],
+      [{ content: 'ld' }, null],
+      [{ content: '😀' }, null],
+      [{}, 'stop'],
+    ]);
+    expect(events.slice(0, -1).every(({ usage, object }) => usage === null && object === 'chat.completion.chunk')).toBe(true);
+    expect(events.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 11, completion_tokens: 8, total_tokens: 19 } });
+    expect(new Set(events.map(({ id }) => id)).size).toBe(1);
+    expect(eventsOf((await chat('A', { stream: true }))[1]).every((event) => !('usage' in event))).toBe(true);
+  });
+
+  test('end before stop strings and at numbers of tokens', async () => {
+    const [, stopped] = await chat('C', { stop: 'STOP', logprobs: true });
+    expect(stopped.choices[0].message.content).toBe('one ');
+    expect(stopped.choices[0].finish_reason).toBe('stop');
+    expect(stopped.choices[0].logprobs.content.map(({ token }) => token)).toEqual(['one ']);
+    expect(eventsOf((await chat('C', { stop: ['x', 'STOP'], stream: true }))[1]).map(({ choices: [{ delta }] }) => delta.content ?? '').join('')).toBe('one ');
+    for (const name of ['max_tokens', 'max_completion_tokens']) {
+      const [, short] = await chat('A', { [name]: 2 });
+      expect([short.choices[0].message.content, short.choices[0].finish_reason, short.usage.completion_tokens]).toEqual(['Hello wor', 'length', 2]);
+    }
+    // As long as there is room.
+    expect((await chat('L'))[1].usage.total_tokens).toBe(256);
+  });
+
+  test('have several choices, seeds, and logarithms of probabilities', async () => {
+    const [, several] = await chat('A', { n: 3, logprobs: true, top_logprobs: 2 });
+    expect(several.choices.map(({ index, message }) => [index, message.content])).toEqual([0, 1, 2].map((i) => [i, 'Hello world😀']));
+    const { content } = several.choices[2].logprobs;
+    expect(content.map(({ token }) => token)).toEqual(['Hello', ' wor', 'ld', ...Array(4).fill('\uFFFD'), '<|im_end|>']);
+    expect(content[3].bytes).toEqual([SMILE[0]]);
+    expect(content[0].top_logprobs).toHaveLength(2);
+    expect(content[0].top_logprobs[0]).toEqual({ token: 'Hello', logprob: content[0].logprob, bytes: [...Buffer.from('Hello')] });
+    expect(content[0].logprob).toBeCloseTo(0, 6);
+    const random = { temperature: 2, top_p: 1, max_tokens: 12, logit_bias: Object.fromEntries(Array.from({ length: 26 }, (_, i) => [97 + i, 28])) };
+    const texts = async (seed) => (await chat('A', { ...random, seed, n: 2 }))[1].choices.map(({ message }) => message.content);
+    const first = await texts(5);
+    expect(await texts(5)).toEqual(first);
+    expect(await texts(6)).not.toEqual(first);
+    expect(first[0]).not.toBe(first[1]);
+  });
+
+  test('call tools', async () => {
+    const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
+    const call = { id: expect.stringMatching(/^call_/), type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } };
+    const [, { choices: [{ message, finish_reason: reason }] }] = await chat('T', { tools });
+    expect([message, reason]).toEqual([{ role: 'assistant', content: 'Let me see. ', refusal: null, tool_calls: [call] }, 'tool_calls']);
+    const deltas = eventsOf((await chat('T', { tools, stream: true }))[1]).map(({ choices: [{ delta }] }) => delta);
+    expect(deltas).toEqual([{ role: 'assistant', content: '' }, { content: 'Let me see. ' }, { tool_calls: [{ index: 0, ...call }] }, {}]);
+    expect((await chat('T', { tools, tool_choice: 'none' }))[1].choices[0]).toMatchObject({ message: { content: expect.stringContaining('<tool_call>') }, finish_reason: 'stop' });
+    const answer = [{ role: 'user', content: 'T' }, { role: 'assistant', content: null, tool_calls: [{ ...call, id: 'x' }] }, { role: 'tool', tool_call_id: 'x', content: 'A' }];
+    expect((await post('/v1/chat/completions', { model: 'chat', messages: answer, tools }))[1].choices[0].message.content).toBe('Hello world😀');
+  });
+});
+
+describe('completions', () => {
+  const complete = (more) => post('/v1/completions', { model: 'base', prompt: 'A', ...more });
+
+  test('continue texts and tokens, several at once', async () => {
+    const [status, body] = await complete({ prompt: ['A', 'C'], n: 2, max_tokens: 3, logprobs: 1, model: 'chat' });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ id: expect.stringMatching(/^cmpl-/), object: 'text_completion', usage: { prompt_tokens: 2, completion_tokens: 12, total_tokens: 14 } });
+    expect(body.choices.map(({ index, text, finish_reason: reason }) => [index, text, reason])).toEqual([[0, 'Hello world', 'length'], [1, 'Hello world', 'length'], [2, 'one STOP two', 'length'], [3, 'one STOP two', 'length']]);
+    const { logprobs } = body.choices[0];
+    expect([logprobs.tokens, logprobs.text_offset]).toEqual([['Hello', ' wor', 'ld'], [0, 5, 9]]);
+    expect(logprobs.top_logprobs[0]).toEqual({ Hello: logprobs.token_logprobs[0] });
+    expect((await complete({ prompt: [65], max_tokens: 1 }))[1].choices[0].text).toBe('Hello');
+    expect((await complete({ prompt: [[65], [67]], max_tokens: 1, echo: true }))[1].choices.map(({ text }) => text)).toEqual(['AHello', 'Cone ']);
+    // As OpenAI has it, 16 tokens; here there is room for 7.
+    expect((await complete({ prompt: 'L' }))[1].usage.completion_tokens).toBe(7);
+    expect((await complete({ prompt: 'L', model: 'chat' }))[1].usage.completion_tokens).toBe(16);
+    expect((await complete({ prompt: 'A', max_tokens: 0, echo: true }))[1]).toMatchObject({ choices: [{ text: 'A', finish_reason: 'length' }], usage: { completion_tokens: 0 } });
+  });
+
+  test('are streamed', async () => {
+    const [, text] = await complete({ prompt: 'C', stop: ' two', stream: true, echo: true });
+    const events = eventsOf(text);
+    expect(events.map(({ choices: [{ text: piece, finish_reason: reason }] }) => [piece, reason])).toEqual([['Cone', null], [' STO', null], ['P', 'stop']]);
+  });
+});
+
+test('texts become vectors', async () => {
+  const embed = async (input, more = {}) => (await post('/v1/embeddings', { model: 'embed', input, ...more }))[1];
+  const body = await embed(['a', 'a b c']);
+  expect(body).toMatchObject({ object: 'list', model: 'embed', usage: { prompt_tokens: 8, total_tokens: 8 } });
+  expect(body.data.map(({ object, index, embedding }) => [object, index, embedding.length])).toEqual([['embedding', 0, 4], ['embedding', 1, 4]]);
+  for (const { embedding } of body.data) expect(Math.hypot(...embedding)).toBeCloseTo(1, 6);
+  const bytes = Buffer.from((await embed('a', { encoding_format: 'base64' })).data[0].embedding, 'base64');
+  expect([0, 1, 2, 3].map((i) => bytes.readFloatLE(4 * i))).toEqual(body.data[0].embedding);
+  expect((await embed([2, 4, 3])).data[0].embedding).toEqual(body.data[0].embedding);
+  expect((await embed([[2, 4, 3], [2, 5, 3]])).data).toHaveLength(2);
+  const [{ embedding: short }] = (await embed('a', { dimensions: 2 })).data;
+  expect([short.length, Math.hypot(...short)]).toEqual([2, expect.closeTo(1, 6)]);
+  expect((await embed('a', { prompt_name: 'query' })).data[0].embedding).toEqual((await embed('c a')).data[0].embedding);
+  const long = 'a '.repeat(40);
+  expect((await embed(long, { truncate: true })).usage.prompt_tokens).toBe(16);
+  expect((await embed(long)).error).toMatchObject({ code: 'context_length_exceeded', message: expect.stringContaining('16 tokens, but input has 42') });
+  // Many at once, of all lengths, are what each is alone.
+  const many = Array.from({ length: 50 }, (_, i) => 'abc'.charAt(i % 3).concat(' b'.repeat(i % 11)));
+  const together = (await embed(many)).data;
+  const alone = await Promise.all(many.map((text) => embed(text)));
+  together.forEach(({ embedding }, i) => embedding.forEach((x, j) => expect(x).toBeCloseTo(alone[i].data[0].embedding[j], 5)));
+});
+
+test('documents are ranked, in the forms of Jina, Cohere and text-embeddings-inference', async () => {
+  const documents = ['bad', 'so good', { text: 'good good' }];
+  const [, jina] = await post('/v1/rerank', { model: 'rank', query: 'so', documents, top_n: 2, return_documents: true });
+  const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+  expect(jina).toEqual({
+    model: 'rank',
+    results: [
+      { index: 2, relevance_score: expect.closeTo(sigmoid(2.25), 6), document: { text: 'good good' } },
+      { index: 1, relevance_score: expect.closeTo(sigmoid(1.5), 6), document: { text: 'so good' } },
+    ],
+    usage: { prompt_tokens: 17, total_tokens: 17 },
+  });
+  const [, plain] = await post('/rerank', { query: 'so', texts: ['bad', 'good'], raw_scores: true, return_text: true });
+  expect(plain).toEqual([{ index: 1, score: 1.25, text: 'good' }, { index: 0, score: -0.75, text: 'bad' }]);
+  const long = 'good '.repeat(40);
+  const [, cut] = await post('/v2/rerank', { model: 'rank', query: 'so', documents: [long] });
+  expect([cut.usage.total_tokens, cut.results[0].relevance_score]).toEqual([16, expect.closeTo(sigmoid(12.25), 6)]);
+  expect(await post('/rerank', { query: 'so', texts: [long] })).toMatchObject([400, { error: { code: 'context_length_exceeded', param: 'texts[0]' } }]);
+  expect(await post('/rerank', { query: long, texts: ['a'] })).toMatchObject([400, { error: { param: 'query' } }]);
+});
+
+test('models are listed', async () => {
+  const list = await (await fetch(`${url}/v1/models`)).json();
+  expect(list.data.map(({ id, object }) => [id, object])).toEqual(['base', 'chat', 'embed', 'plain', 'rank'].map((id) => [id, 'model']));
+  expect(await (await fetch(`${url}/v1/models/chat`)).json()).toEqual(list.data[1]);
+  const missing = await fetch(`${url}/v1/models/none/of%20them`);
+  expect([missing.status, await missing.json()]).toEqual([404, { error: { message: 'The model "none/of them" does not exist.', type: 'invalid_request_error', param: 'model', code: 'model_not_found' } }]);
+});
+
+describe('refused with the reason', () => {
+  const deep = (depth) => '['.repeat(depth) + ']'.repeat(depth);
+  const say = { messages: [{ role: 'user', content: 'A' }] };
+
+  test.each([
+    ['a model that there is not', {}, { model: 'none', ...say }, 404, 'model'],
+    ['a path', {}, { model: '../chat', ...say }, 404, 'model'],
+    ['a name of an object', {}, { model: '__proto__', ...say }, 404, 'model'],
+    ['no model', {}, { ...say }, 400, 'model'],
+    ['a model of another kind', {}, { model: 'embed', ...say }, 400, 'model'],
+    ['a model without a template', {}, { model: 'base', ...say }, 400, 'model'],
+    ['no messages', {}, { model: 'chat' }, 400, 'messages'],
+    ['empty messages', {}, { model: 'chat', messages: [] }, 400, 'messages'],
+    ['a schema', { response_format: { type: 'json_schema', json_schema: {} } }, undefined, 400, 'response_format'],
+    ['an object of JSON', { response_format: { type: 'json_object' } }, undefined, 400, 'response_format'],
+    ['too many choices', { n: 17 }, undefined, 400, 'n'],
+    ['half a choice', { n: 0.5 }, undefined, 400, 'n'],
+    ['a temperature of text', { temperature: '1' }, undefined, 400, 'temperature'],
+    ['heat', { temperature: 3 }, undefined, 400, 'temperature'],
+    ['a probability above 1', { top_p: 1.5 }, undefined, 400, 'top_p'],
+    ['alternatives without logprobs', { top_logprobs: 2 }, undefined, 400, 'top_logprobs'],
+    ['too many alternatives', { logprobs: true, top_logprobs: 21 }, undefined, 400, 'top_logprobs'],
+    ['a number as a stop', { stop: 3 }, undefined, 400, 'stop'],
+    ['an empty stop', { stop: [''] }, undefined, 400, 'stop'],
+    ['a bias of words', { logit_bias: { word: 1 } }, undefined, 400, 'logit_bias'],
+    ['tools for a model that has none', { model: 'plain', tools: [{ type: 'function', function: { name: 'f' } }] }, undefined, 400, 'tools'],
+    ['a tool without a name', { tools: [{ type: 'function' }] }, undefined, 400, 'tools[0]'],
+    ['a call that is required', { tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' }, undefined, 400, 'tool_choice'],
+    ['functions of the old interface', { functions: [] }, undefined, 400, 'functions'],
+    ['sound', { modalities: ['audio'] }, undefined, 400, 'modalities'],
+    ['a prompt that is too long', {}, { model: 'chat', messages: [{ role: 'user', content: 'x'.repeat(300) }] }, 400, 'messages'],
+    ['a text that is too long', {}, { model: 'chat', messages: [{ role: 'user', content: 'x'.repeat(2 ** 20 + 1) }] }, 400, 'messages'],
+    ['too deep JSON', {}, `{"model":"chat","metadata":${deep(100)}}`, 400, null],
+    ['very deep JSON', {}, `{"model":"chat","metadata":${deep(100_000)}}`, 400, null],
+    ['no object', {}, '[]', 400, null],
+    ['no JSON', {}, '{', 400, null],
+    ['a prototype', {}, '{"model":"chat","__proto__":{"x":1}}', 400, null],
+  ])('%s', async (_, more, whole, status, param) => {
+    const [found, { error }] = await post('/v1/chat/completions', whole ?? { model: 'chat', ...say, ...more });
+    expect([found, error.param]).toEqual([status, param]);
+    expect(error).toEqual({ message: expect.any(String), type: 'invalid_request_error', param, code: error.code });
+  });
+
+  test.each([
+    ['/v1/embeddings', { model: 'embed' }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: [] }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: '' }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: [1.5] }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: [7] }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: ['a', [1]] }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: Array(2049).fill('a') }, 'input'],
+    ['/v1/embeddings', { model: 'embed', input: 'a', dimensions: 5 }, 'dimensions'],
+    ['/v1/embeddings', { model: 'embed', input: 'a', encoding_format: 'hex' }, 'encoding_format'],
+    ['/v1/embeddings', { model: 'embed', input: 'a', prompt_name: 'toString' }, 'prompt_name'],
+    ['/v1/embeddings', { model: 'chat', input: 'a' }, 'model'],
+    ['/v1/completions', { model: 'base', prompt: 'x'.repeat(8) }, 'prompt'],
+    ['/v1/completions', { model: 'base', prompt: [5000] }, 'prompt'],
+    ['/v1/completions', { model: 'base', prompt: Array(9).fill('A'), n: 2 }, 'prompt'],
+    ['/v1/completions', { model: 'base', prompt: 'A', best_of: 2 }, 'best_of'],
+    ['/v1/completions', { model: 'base', prompt: 'A', suffix: 'B' }, 'suffix'],
+    ['/v1/completions', { model: 'base', prompt: 'A', echo: true, logprobs: 1 }, 'echo'],
+    ['/rerank', { query: 'a' }, 'documents'],
+    ['/rerank', { query: 'a', documents: [1] }, 'documents[0]'],
+    ['/rerank', { query: '', documents: ['a'] }, 'query'],
+    ['/rerank', { query: 'a', documents: ['a'], top_n: 0 }, 'top_n'],
+  ])('%s %#', async (route, body, param) => {
+    expect(await post(route, body)).toMatchObject([400, { error: { param, type: 'invalid_request_error' } }]);
+  });
+
+  test('and the server goes on', async () => {
+    expect((await chat('A'))[1].choices[0].message.content).toBe('Hello world😀');
+  });
+});
+
+describe('a client that hangs up', () => {
+  let long;
+  beforeAll(async () => {
+    writeChat(path.join(folder, 'long'), SCRIPTS, { maxLength: 1_000_000 });
+    await server.registry.load('long');
+    long = { model: 'long', messages: [{ role: 'user', content: 'L' }], max_tokens: 900_000 };
+  });
+
+  const begin = (body) => {
+    const request = http.request(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' } });
+    request.on('error', () => {});
+    request.end(JSON.stringify(body));
+    return request;
+  };
+
+  test.each([true, false])('ends its generation (streamed: %s)', async (stream) => {
+    const before = await metric('webnn_generated_tokens_total', 'long');
+    const request = begin({ ...long, stream });
+    if (stream) {
+      const [response] = await once(request, 'response');
+      await once(response, 'data');
+    } else {
+      await setTimeout(300);
+    }
+    request.destroy();
+    // The count is taken when the generation has ended.
+    let now = before;
+    while (now === before) now = await metric('webnn_generated_tokens_total', 'long');
+    expect(now - before).toBeLessThan(900_000);
+  });
+
+  test('does not keep its model in memory', async () => {
+    const request = begin({ ...long, stream: true });
+    const [response] = await once(request, 'response');
+    await once(response, 'data');
+    await server.registry.unload('long');
+    request.destroy();
+    // It would wait for ever for a user that does not leave.
+    await server.registry.load('long');
+    expect((await chat('A'))[0]).toBe(200);
+  });
+});

@@ -1,0 +1,335 @@
+'use strict';
+
+// What OpenAI's interface makes of text, piece by piece, without a server.
+
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, wordTokenizer, writeEncoder } = require('./openai/folders.js');
+const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages', 'serve', 'lib', 'openai', name));
+const { mostProbable } = inPackage('alternatives.js');
+const { Batches } = inPackage('batches.js');
+const { ChatTemplate } = inPackage('chat-template.js');
+const { Detokenizer } = inPackage('detokenizer.js');
+const { paddedLength } = inPackage('encoder.js');
+const { readFolder } = inPackage('folder.js');
+const { Choice } = inPackage('language-model.js');
+const { normalize, poolingOf } = inPackage('pooling.js');
+const { Stops } = inPackage('stops.js');
+const { TextTokenizer } = inPackage('tokenizer.js');
+const { ToolCalls, formatOf } = inPackage('tool-calls.js');
+
+const bytes = new TextTokenizer(byteTokenizer(['<s>'], ['many bytes 😀']), { eos_token: '<s>' });
+/** Tokens as SentencePiece has them: a space is ▁, and other bytes have tokens of their own. */
+const pieces = new TextTokenizer(
+  {
+    added_tokens: [{ id: 1, content: '</s>', special: true, normalized: false }],
+    normalizer: { type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: '▁' }, { type: 'Replace', pattern: { String: ' ' }, content: '▁' }] },
+    decoder: { type: 'Sequence', decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
+    model: {
+      type: 'BPE',
+      unk_token: '<unk>',
+      byte_fallback: true,
+      vocab: Object.fromEntries([...['<unk>', '</s>', '▁a', '▁b', 'c', '▁'].map((text, i) => [text, i]), ...Array.from({ length: 256 }, (_, byte) => [`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, 6 + byte])]),
+      merges: ['▁ a', '▁ b'],
+    },
+  },
+  {},
+);
+
+describe('a detokenizer', () => {
+  const all = (detokenizer, ids) => [...ids.map((id) => detokenizer.push(id)), detokenizer.end()];
+
+  test('never gives a part of a character', () => {
+    const text = 'é 漢字 😀👩‍👩‍👧 e\u0301 x';
+    const ids = [...Buffer.from(text)];
+    expect(bytes.encode(text)).toEqual(ids);
+    const given = all(new Detokenizer(bytes), ids);
+    expect(given.join('')).toBe(text);
+    for (const piece of given) expect(piece.isWellFormed?.() ?? true).toBe(true);
+    expect(given.slice(0, 6)).toEqual(['', 'é', ' ', '', '', '漢']);
+  });
+
+  test('goes on behind bytes that are no text, and keeps a character that belongs there', () => {
+    expect(all(new Detokenizer(bytes), [0xff, 0x41, 0xf0, 0x9f]).join('')).toBe('\uFFFDA\uFFFD');
+    expect(all(new Detokenizer(bytes), [...Buffer.from('\uFFFD!')])).toEqual(['', '', '', '\uFFFD!', '']);
+    // Bytes that are out of step: what is complete comes, though the end never is.
+    expect(all(new Detokenizer(bytes), [0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82]).join('')).toBe('😀\uFFFD');
+  });
+
+  test('has no text for special tokens and for tokens that there are not', () => {
+    expect(all(new Detokenizer(bytes), [0x41, 256, 5000, 257, 0x42])).toEqual(['A', '', '', 'many bytes 😀', 'B', '']);
+    expect(all(new Detokenizer(bytes, { isHidden: () => false }), [256])).toEqual(['<s>', '']);
+  });
+
+  test('keeps the space behind the prompt', () => {
+    expect(all(new Detokenizer(pieces), [2, 3])).toEqual(['a', ' b', '']);
+    expect(all(new Detokenizer(pieces, { prompt: [2, 4] }), [3, 4])).toEqual([' b', 'c', '']);
+    // A prompt that ends within a character.
+    expect(all(new Detokenizer(pieces, { prompt: [2, 6 + 0xc3] }), [6 + 0xa9, 2])).toEqual(['é', ' a', '']);
+  });
+
+  test('says of long texts what the tokenizer says of the whole', () => {
+    let state = 7;
+    const random = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
+    for (let round = 0; round < 20; round++) {
+      const text = Array.from({ length: 60 }, () => String.fromCodePoint([32, 97 + random(26), 0xe0 + random(200), 0x4e00 + random(5000), 0x1f600 + random(60)][random(5)])).join('');
+      const ids = bytes.encode(text);
+      expect(all(new Detokenizer(bytes), ids).join('')).toBe(text);
+      expect(bytes.decode(ids)).toBe(text);
+    }
+  });
+
+  test('bytes of tokens are those of the text', () => {
+    expect(bytes.bytesOf(0xf0)).toEqual([0xf0]);
+    expect(bytes.bytesOf(257)).toEqual([...Buffer.from('many bytes 😀')]);
+    expect([pieces.bytesOf(6 + 0xc3), pieces.bytesOf(2), bytes.bytesOf(9999)]).toEqual([[0xc3], [0x61], []]);
+    expect(LETTERS).toHaveLength(256);
+  });
+});
+
+describe('stop strings', () => {
+  const all = (stops, texts) => {
+    const one = new Stops(stops);
+    return [[...texts.map((text) => one.push(text)), one.end()], one.found];
+  };
+
+  test.each([
+    ['in the middle of a piece', ['stop'], ['a stop b', 'c'], ['a ', '', ''], 'stop'],
+    ['across pieces', ['stop'], ['a s', 'to', 'p b'], ['a ', '', '', ''], 'stop'],
+    ['that only begin', ['stop'], ['a st', 'art'], ['a ', 'start', ''], undefined],
+    ['that begin at the end', ['stop'], ['a st'], ['a ', 'st'], undefined],
+    ['that begin again within themselves', ['aab'], ['aa', 'ab'], ['', 'a', ''], 'aab'],
+    ['of which the first in the text counts', ['b', 'a'], ['xab'], ['x', ''], 'a'],
+    ['of which one is the beginning of another', ['abc', 'ab'], ['xabc'], ['x', ''], 'abc'],
+    ['none', [], ['x', 'y'], ['x', 'y', ''], undefined],
+    ['of several lines', ['\n\n'], ['x\n', '\ny'], ['x', '', ''], '\n\n'],
+  ])('%s', (_, stops, texts, expected, found) => {
+    expect(all(stops, texts)).toEqual([expected, found]);
+  });
+
+  test('tokens go with their text, and those behind a stop string are left out', () => {
+    const choice = new Choice(new Detokenizer(bytes), new Stops(['cd']));
+    const given = [];
+    for (const letter of 'abcx') {
+      choice.push({ id: letter.charCodeAt(0) });
+      given.push(choice.take());
+    }
+    expect(given).toEqual([
+      { text: 'a', tokens: [{ id: 97 }] },
+      { text: 'b', tokens: [{ id: 98 }] },
+      { text: '', tokens: [] },
+      { text: 'cx', tokens: [{ id: 99 }, { id: 120 }] },
+    ]);
+    expect([choice.push({ id: 99 }), choice.push({ id: 100 })]).toEqual([false, true]);
+    choice.end();
+    expect(choice.take()).toEqual({ text: '', tokens: [] });
+    expect(choice.count).toBe(6);
+  });
+});
+
+describe('chat templates', () => {
+  const template = new ChatTemplate({ default: `{{ bos_token }}${CHAT}`, tool_use: WITH_TOOLS }, { bos_token: '<s>' });
+  const refused = (messages, options) => {
+    try {
+      template.render(messages, options);
+    } catch ({ statusCode, param, message }) {
+      return [statusCode, param, message];
+    }
+    return undefined;
+  };
+
+  test('see messages, parts of text, tools and calls', () => {
+    expect(template.render([{ role: 'developer', content: 'Be brief.' }, { role: 'user', content: [{ type: 'text', text: 'Hi' }, { type: 'text', text: '!' }] }])).toBe('<s><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi!');
+    const call = { id: 'x', type: 'function', function: { name: 'f', arguments: '{"a":1}' } };
+    const calls = new ChatTemplate({ default: '{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %}{{ m.tool_call_id }}{% endfor %}{{ extra }}' }, {});
+    expect(calls.render([{ role: 'assistant', content: null, tool_calls: [call] }, { role: 'tool', tool_call_id: 'x', content: '3' }], { more: { extra: true } })).toBe('f=1xtrue');
+    expect(template.render([{ role: 'user', content: '' }], { tools: [{ type: 'function' }] })).toMatch(/^<tool_call>\{"type": "function"\}/);
+    // Text is never read as a template.
+    expect(template.render([{ role: 'user', content: '{{ 1 + 1 }}{% raw %}' }])).toMatch(/\{\{ 1 \+ 1 \}\}\{% raw %\}$/);
+  });
+
+  test('messages that are none are refused, with the place', () => {
+    expect(refused([1])).toEqual([400, 'messages[0]', expect.any(String)]);
+    expect(refused([{ role: 'king', content: '' }])).toEqual([400, 'messages[0].role', expect.stringContaining('found "king"')]);
+    expect(refused([{ role: 'user' }])).toEqual([400, 'messages[0].content', expect.any(String)]);
+    expect(refused([{ role: 'user', content: [{ type: 'image_url' }] }])).toEqual([400, 'messages[0].content[0].type', expect.stringContaining('text only')]);
+    expect(refused([{ role: 'assistant', tool_calls: [{}] }])[1]).toBe('messages[0].tool_calls[0]');
+    const raising = new ChatTemplate({ default: "{{ raise_exception('roles must alternate') }}" }, {});
+    expect(() => raising.render([{ role: 'user', content: '' }])).toThrow('roles must alternate');
+    expect(() => new ChatTemplate({ default: '{% for %}' }, {})).toThrow();
+  });
+});
+
+describe('calls of tools', () => {
+  const tools = new Map([['f', { properties: { s: { type: 'string' } } }], ['g', {}]]);
+  const all = (format, ...texts) => {
+    const reader = new ToolCalls(format, tools);
+    const found = [...texts.map((text) => reader.push(text)), reader.end()];
+    return [found.map(({ content }) => content).join(''), ...found.flatMap(({ calls }) => calls).map((call) => `${call.name}(${call.arguments})`)];
+  };
+
+  test.each([
+    ['tags, in pieces', 'tags', ['Hm. <tool', '_call>\n{"name": "f", "argu', 'ments": {"a": 1}}\n</tool_', 'call> and <tool_call>{"name":"g"}</tool_call>!'], ['Hm.  and !', 'f({"a":1})', 'g({})']],
+    ['tags without an end', 'tags', ['<tool_call>{"name":"f","arguments":{}}'], ['', 'f({})']],
+    ['marks of parameters', 'tags', ['<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>'], ['', 'f({"s":"12","n":12})']],
+    ['lists', 'mistral', ['[TOOL_', 'CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'], ['', 'f({"a":1})', 'g({})']],
+    ['names before arguments', 'mistral', ['[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}'], ['', 'f({"a": 1})', 'g({})']],
+    ['whole objects', 'object', [' {"name": "f", ', '"parameters": {"a": 1}}'], ['', 'f({"a":1})']],
+    ['several objects', 'object', ['<|python_tag|>{"name": "f", "parameters": {}}; {"name": "g", "parameters": {}}'], ['', 'f({})', 'g({})']],
+    ['an object that is no call', 'object', ['{"answer": 3}'], ['{"answer": 3}']],
+    ['a tool that there is not', 'tags', ['<tool_call>{"name":"h"}</tool_call>'], ['<tool_call>{"name":"h"}</tool_call>']],
+    ['what is no JSON', 'tags', ['<tool_call>{"name":</tool_call>.'], ['<tool_call>{"name":</tool_call>.']],
+    ['text that begins like one', 'tags', ['a <tool', 's> b <tool_c'], ['a <tools> b <tool_c']],
+    ['plain text', 'object', ['x {', '"name": "f"}'], ['x {"name": "f"}']],
+  ])('%s', (_, format, texts, expected) => {
+    expect(all(format, ...texts)).toEqual(expected);
+  });
+
+  test('templates show the format', () => {
+    expect([formatOf(CHAT), formatOf(WITH_TOOLS), formatOf('{{ tools }}[TOOL_CALLS]'), formatOf('{{ tools }}')]).toEqual([undefined, 'tags', 'mistral', 'object']);
+  });
+});
+
+describe('pooling', () => {
+  // Two rows of three tokens of two numbers; the second row begins at 6.
+  const data = Float32Array.of(9, 9, 9, 9, 9, 9, 1, 2, 3, 6, 100, 100);
+  const pool = (config, count = 2) => [...poolingOf(config)(data, 6, count, 2)];
+
+  test.each([
+    ['mean', undefined, [2, 4]],
+    ['mean, by a switch', { pooling_mode_mean_tokens: true, pooling_mode_cls_token: false }, [2, 4]],
+    ['the first token', { pooling_mode_cls_token: true }, [1, 2]],
+    ['the last token', { pooling_mode: 'lasttoken' }, [3, 6]],
+    ['the greatest', { pooling_mode: 'max' }, [3, 6]],
+    ['weighted', { pooling_mode_weightedmean_tokens: true }, [7 / 3, 14 / 3].map(Math.fround)],
+    ['by the root', { pooling_mode: 'mean_sqrt_len_tokens' }, [4 / Math.SQRT2, 8 / Math.SQRT2].map(Math.fround)],
+    ['joined', { pooling_mode_mean_tokens: true, pooling_mode_cls_token: true }, [1, 2, 2, 4]],
+  ])('%s', (_, config, expected) => {
+    expect(pool(config)).toEqual(expected);
+  });
+
+  test('unknown ones are refused', () => {
+    expect(() => poolingOf({ pooling_mode: 'constructor' })).toThrow('found "constructor", allowed cls, lasttoken');
+    expect(() => poolingOf({})).toThrow('found no mode');
+    expect([...normalize(Float32Array.of(3, 4))]).toEqual([0.6, 0.8].map(Math.fround));
+    expect([...normalize(new Float32Array(2))]).toEqual([0, 0]);
+  });
+});
+
+test('lengths of texts are few, and at most a third is padding', () => {
+  const found = new Set();
+  for (let length = 1; length <= 512; length++) {
+    const padded = paddedLength(length, 512);
+    found.add(padded);
+    expect(padded).toBeGreaterThanOrEqual(length);
+    if (length > 8) expect(length / padded).toBeGreaterThan(2 / 3 - 1e-9);
+  }
+  expect(found.size).toBe(13);
+  expect([paddedLength(300, 300), paddedLength(17, 20), paddedLength(9, 9)]).toEqual([300, 20, 9]);
+});
+
+test('the most probable tokens are those of the logits', () => {
+  const logits = Float32Array.of(1, -Infinity, 3, 2, 3);
+  const [first, second, third] = mostProbable(logits, 3);
+  expect([first.id, second.id, third.id]).toEqual([2, 4, 3]);
+  const sum = Math.log(2 * Math.exp(3) + Math.exp(2) + Math.exp(1));
+  expect(first.logprob).toBeCloseTo(3 - sum, 12);
+  expect(mostProbable(logits, 20).at(-1)).toEqual({ id: 1, logprob: -9999 });
+});
+
+describe('batches', () => {
+  test('are made of texts of near lengths, a power of two of them, up to a number of tokens', async () => {
+    const runs = [];
+    const batches = new Batches(async (values) => runs.push(values) && values.map((value) => value * 10), { rows: 4, elements: 400 });
+    const lengths = [100, 10, 100, 20, 10, 90, 300];
+    expect(await Promise.all(lengths.map((length) => batches.add(length, length)))).toEqual(lengths.map((length) => length * 10));
+    expect(runs).toEqual([[100, 100], [10, 10], [20], [90], [300]]);
+  });
+
+  test('leave out who no longer wants it, and end when nobody does', async () => {
+    const seen = [];
+    const batches = new Batches((values, signal) => new Promise((resolve, reject) => {
+      seen.push(values);
+      if (values.includes('slow')) signal.addEventListener('abort', () => reject(signal.reason));
+      else resolve(values);
+    }));
+    const [one, two] = [new AbortController(), new AbortController()];
+    const slow = batches.add('slow', 1, one.signal);
+    await new Promise(setImmediate);
+    const waiting = batches.add('never', 1, two.signal);
+    const last = batches.add('last', 1);
+    two.abort(new Error('two'));
+    await expect(waiting).rejects.toThrow('two');
+    one.abort(new Error('one'));
+    await expect(slow).rejects.toThrow('one');
+    expect(await last).toBe('last');
+    expect(seen).toEqual([['slow'], ['last']]);
+  });
+});
+
+describe('folders', () => {
+  let folder;
+  beforeAll(() => {
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-hub-'));
+  });
+  afterAll(() => fs.rmSync(folder, { recursive: true }));
+  const write = (name, files, model = ['onnx/model.onnx']) => {
+    const target = path.join(folder, name);
+    for (const file of model) files[file] = 0;
+    for (const [file, value] of Object.entries(files)) {
+      fs.mkdirSync(path.dirname(path.join(target, file)), { recursive: true });
+      fs.writeFileSync(path.join(target, file), typeof value === 'string' ? value : JSON.stringify(value));
+    }
+    return target;
+  };
+
+  test('tell the network, the pooling, the template and the length', async () => {
+    const decoder = await readFolder(write('decoder', { 'config.json': { architectures: ['Qwen2ForCausalLM'], max_position_embeddings: 32768 }, 'tokenizer.json': {}, 'tokenizer_config.json': { model_max_length: 131072, chat_template: 'old' }, 'chat_template.jinja': 'new' }, ['onnx/model.onnx', 'onnx/model_q4.onnx']));
+    expect([path.basename(decoder.file), decoder.maxLength, decoder.chatTemplates, decoder.modules]).toEqual(['model_q4.onnx', 32768, { default: 'new' }, undefined]);
+    const named = [{ name: 'default', template: 'a' }, { name: 'tool_use', template: 'b' }];
+    const modules = [{ path: '', type: 'sentence_transformers.models.Transformer' }, { path: '1_Pooling', type: 'sentence_transformers.models.Pooling' }, { path: '2_Normalize', type: 'sentence_transformers.models.Normalize' }];
+    const encoder = await readFolder(write('encoder', { 'config.json': { architectures: ['BertModel'], max_position_embeddings: 512 }, 'tokenizer.json': {}, 'tokenizer_config.json': { model_max_length: 1e30, chat_template: named }, 'sentence_bert_config.json': { max_seq_length: 256 }, 'modules.json': modules, '1_Pooling/config.json': { pooling_mode_cls_token: true }, 'config_sentence_transformers.json': { prompts: { query: 'q: ' }, default_prompt_name: null } }, ['model.onnx', 'onnx/model_q4.onnx']));
+    expect([encoder.file, encoder.maxLength, encoder.chatTemplates]).toEqual([path.join(folder, 'encoder', 'model.onnx'), 256, { default: 'a', tool_use: 'b' }]);
+    expect(encoder.modules).toEqual({ pooling: { pooling_mode_cls_token: true }, normalize: true, dense: false });
+    expect([encoder.prompts, encoder.defaultPrompt]).toEqual([{ query: 'q: ' }, undefined]);
+  });
+
+  test('that are wrong are refused', async () => {
+    await expect(readFolder(write('empty', { 'config.json': {} }, []))).rejects.toThrow('found no model.onnx or model_q4.onnx');
+    await expect(readFolder(write('broken', { 'config.json': '{' }))).rejects.toThrow(/config\.json: /);
+    await expect(readFolder(path.join(folder, 'none'))).rejects.toThrow('found no config.json');
+    const out = [{ path: '../../etc', type: 'Pooling' }];
+    await expect(readFolder(write('out', { 'config.json': {}, 'modules.json': out }))).rejects.toThrow('leads out of the folder');
+    await expect(readFolder(write('other', { 'config.json': {} }), { file: 'model_q4.onnx' })).rejects.toThrow('found no model_q4.onnx');
+  });
+
+  test('vectors are those of the pooling that the folder names', async () => {
+    const { ml } = require('webnn-node');
+    const { loadHub } = inPackage('load.js');
+    const context = await ml.createContext({ accelerated: false });
+    const words = ['a', 'b'];
+    const options = { model: lookUpModel(6, 3), architecture: 'BertModel' };
+    writeEncoder(path.join(folder, 'mean'), words, options);
+    writeEncoder(path.join(folder, 'cls'), words, { ...options, files: { 'modules.json': [{ path: '1_P', type: 'x.Pooling' }], '1_P/config.json': { pooling_mode: 'cls' } } });
+    const row = (id) => [0, 1, 2].map((i) => Math.fround(Math.sin((id * 3 + i) * 1.7)));
+    const vectorOf = async (name, text) => {
+      const hub = await loadHub({ name, version: '1', path: path.join(folder, name), context });
+      const vector = await hub.text.embed(hub.text.tokensOf(text));
+      hub.destroy();
+      return [...vector];
+    };
+    const [first, a, end] = [2, 4, 3].map(row);
+    const mean = first.map((x, i) => (x + a[i] + end[i]) / 3);
+    const length = Math.hypot(...mean);
+    (await vectorOf('mean', 'a')).forEach((x, i) => expect(x).toBeCloseTo(mean[i] / length, 6));
+    expect(await vectorOf('cls', 'a b')).toEqual(first);
+    context.destroy();
+  });
+
+  test('texts and pairs that are too long keep the tokens behind them', () => {
+    const tokenizer = new TextTokenizer(wordTokenizer(['a', 'b']), {});
+    expect([tokenizer.tail(false), tokenizer.tail(true), bytes.tail(false)]).toEqual([1, 1, 0]);
+    expect(tokenizer.encodePair('a', 'b')).toEqual({ ids: [2, 4, 3, 5, 3], types: [0, 0, 0, 1, 1] });
+  });
+});

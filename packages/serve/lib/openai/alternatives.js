@@ -1,0 +1,31 @@
+'use strict';
+
+// The most probable tokens of a step, from its logits.
+
+/** JSON has no infinity. OpenAI's API says -9999 for a token that is very improbable. */
+const LEAST = -9999;
+const finite = (logprob) => (logprob >= LEAST ? logprob : LEAST);
+
+/**
+ * @param {Float32Array} logits
+ * @param {number} count
+ * @returns {{id: number, logprob: number}[]} the most probable first
+ */
+function mostProbable(logits, count) {
+  /** @type {number[]} */
+  const best = [];
+  for (let id = 0; id < logits.length; id++) {
+    if (best.length === count && !(logits[id] > logits[best[count - 1]])) continue;
+    let at = best.length;
+    while (at > 0 && logits[id] > logits[best[at - 1]]) at--;
+    best.splice(at, 0, id);
+    if (best.length > count) best.pop();
+  }
+  const most = best.length > 0 ? logits[best[0]] : 0;
+  let sum = 0;
+  for (const logit of logits) sum += Math.exp(logit - most);
+  const total = most + Math.log(sum);
+  return best.map((id) => ({ id, logprob: finite(logits[id] - total) }));
+}
+
+module.exports = { finite, mostProbable };

@@ -1,0 +1,130 @@
+'use strict';
+
+// POST /v1/completions
+
+const { invalid } = require('./errors.js');
+const { is, read, readCommon, readFlag, readMaxTokens, requireCharacters } = require('./requests.js');
+const { tokenOf } = require('./chat.js');
+
+/** Tokens that OpenAI's API gives by default. */
+const USUAL = 16;
+
+const isTokens = (value) => is.array(value) && value.length > 0 && value.every(is.whole(0, 2 ** 31 - 1));
+
+/**
+ * A text or tokens, or several.
+ * @returns {(string | number[])[]}
+ */
+function readTexts(body, name, most, limits) {
+  const given = body[name] ?? undefined;
+  if (given === undefined) throw invalid(name, `${name}: found none, allowed a string, an array of strings, or tokens.`, 'missing_required_parameter');
+  const list = is.string(given) || isTokens(given) ? [given] : given;
+  const isRight = is.array(list) && list.length > 0 && (list.every(is.string) || list.every(isTokens));
+  if (!isRight) throw invalid(name, `${name}: allowed a string, an array of strings, an array of tokens, or an array of those.`, 'invalid_type');
+  if (list.length > most) throw invalid(name, `${name}: found ${list.length} texts, allowed at most ${most}.`);
+  requireCharacters(name, list.filter(is.string), limits);
+  return list;
+}
+
+/** The tokens of a prompt. Those of a client must be some of the model's. */
+function tokensOf(model, prompt) {
+  if (!is.string(prompt)) {
+    const unknown = prompt.find((id) => !model.tokenizer.has(id));
+    if (unknown !== undefined) throw invalid('prompt', `prompt: found the token ${unknown}, which the model does not have.`);
+    return prompt;
+  }
+  const ids = model.tokenizer.encode(prompt);
+  if (ids.length > 0) return ids;
+  // Nothing is a prompt for a model that has a token for the beginning, or one for the end.
+  const [begin = model.ends[0]] = [model.tokenizer.idOf(model.tokenizer.named.bos_token)];
+  if (begin === undefined) throw invalid('prompt', 'prompt: found an empty text, allowed one with a token at least.');
+  return [begin];
+}
+
+/**
+ * @param {object} body
+ * @param {import('./language-model.js').LanguageModel} model
+ * @param {typeof import('./requests.js').LIMITS} limits
+ */
+function readCompletion(body, model, limits) {
+  const common = readCommon(body, model, limits);
+  const texts = readTexts(body, 'prompt', limits.prompts, limits);
+  if (texts.length * common.count > limits.choices) throw invalid('prompt', `prompt: found ${texts.length} prompts with ${common.count} choices each, allowed at most ${limits.choices} choices.`);
+  const best = read(body, 'best_of', is.whole(1), 'a whole number from 1') ?? common.count;
+  if (best !== common.count) throw invalid('best_of', 'best_of: allowed the same number as n only.');
+  const alternatives = read(body, 'logprobs', is.whole(0, 20), 'a whole number from 0 to 20');
+  const echo = readFlag(body, 'echo');
+  if (echo && alternatives !== undefined) throw invalid('echo', 'echo: not allowed with logprobs: those of the prompt are not computed.');
+  const prompts = texts.map((prompt) => tokensOf(model, prompt));
+  const room = Math.min(...prompts.map((prompt) => model.roomFor(prompt, 'prompt')));
+  const maxTokens = readMaxTokens(body, ['max_tokens'], USUAL, room);
+  const echoes = echo ? texts.map((text, i) => (is.string(text) ? text : model.tokenizer.decode(prompts[i]))) : undefined;
+  return { ...common, prompts, maxTokens, alternatives: alternatives ?? 0, logprobs: alternatives !== undefined, echoes };
+}
+
+/** The log-probabilities of a piece. Texts of equal tokens may be equal: the more probable counts. */
+function logprobsOf(tokenizer, tokens, offset) {
+  const list = tokens.map((token) => tokenOf(tokenizer, token));
+  let at = offset;
+  const offsets = list.map(({ token }) => {
+    const here = at;
+    at += token.length;
+    return here;
+  });
+  return {
+    tokens: list.map(({ token }) => token),
+    token_logprobs: list.map(({ logprob }) => logprob),
+    top_logprobs: tokens.map(({ alternatives }) => (alternatives.length === 0 ? null : Object.fromEntries(alternatives.map((one) => tokenOf(tokenizer, one)).reverse().map(({ token, logprob }) => [token, logprob])))),
+    text_offset: offsets,
+    end: at,
+  };
+}
+
+/** Keeps where the text of each choice is. */
+class Offsets {
+  #ends = new Map();
+
+  constructor(tokenizer) {
+    this.tokenizer = tokenizer;
+  }
+
+  logprobs(index, tokens) {
+    const { end, ...logprobs } = logprobsOf(this.tokenizer, tokens, this.#ends.get(index) ?? 0);
+    this.#ends.set(index, end);
+    return logprobs;
+  }
+}
+
+const emptyLogprobs = () => ({ tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] });
+
+/** The text that a choice begins with. */
+const echoOf = ({ echoes, count }, index) => echoes?.[Math.floor(index / count)] ?? '';
+
+async function answer(pieces, { wish, about, tokenizer }) {
+  const offsets = new Offsets(tokenizer);
+  const choices = Array.from({ length: wish.count * wish.prompts.length }, (_, index) => ({ index, text: echoOf(wish, index), logprobs: wish.logprobs ? emptyLogprobs() : null, finish_reason: wish.maxTokens === 0 ? 'length' : null }));
+  for await (const { index, text, tokens, finish } of pieces) {
+    const choice = choices[index];
+    choice.text += text;
+    if (wish.logprobs) for (const [name, list] of Object.entries(offsets.logprobs(index, tokens))) choice.logprobs[name].push(...list);
+    if (finish !== undefined) choice.finish_reason = finish;
+  }
+  return { ...about, object: 'text_completion', choices };
+}
+
+async function* stream(pieces, { wish, about, tokenizer }) {
+  const offsets = new Offsets(tokenizer);
+  const begun = new Set();
+  const chunk = (index, text, logprobs = null, finish = null) => ({ ...about, object: 'text_completion', choices: [{ index, text, logprobs, finish_reason: finish }] });
+  if (wish.maxTokens === 0) {
+    for (let index = 0; index < wish.count * wish.prompts.length; index++) yield chunk(index, echoOf(wish, index), null, 'length');
+  }
+  for await (const { index, text, tokens, finish } of pieces) {
+    const echo = begun.has(index) ? '' : echoOf(wish, index);
+    begun.add(index);
+    const logprobs = wish.logprobs && tokens.length > 0 ? offsets.logprobs(index, tokens) : null;
+    yield chunk(index, echo + text, logprobs, finish ?? null);
+  }
+}
+
+module.exports = { answer, prefix: 'cmpl-', read: readCompletion, readTexts, stream, streamed: 'text_completion' };

@@ -1,0 +1,44 @@
+'use strict';
+
+// Server-sent events, as OpenAI's API writes them.
+
+const { Readable } = require('node:stream');
+const { bodyOf, toApiError } = require('./errors.js');
+
+const event = (value) => `data: ${JSON.stringify(value)}\n\n`;
+
+/**
+ * Sends objects as events. Nothing is sent before there is the first one, so what fails until then has a status of its own.
+ * @param {import('fastify').FastifyReply} reply
+ * @param {AsyncGenerator<object, void, void>} objects
+ * @param {{gone: AbortController, stall: number}} options who cancels the work, and how long a client may take to read
+ */
+async function sendEvents(reply, objects, { gone, stall }) {
+  const first = await objects.next();
+  async function* lines() {
+    try {
+      if (!first.done) {
+        yield event(first.value);
+        for await (const value of objects) yield event(value);
+      }
+      yield 'data: [DONE]\n\n';
+    } catch (error) {
+      if (gone.signal.aborted) throw error;
+      reply.log.error({ err: error }, 'a stream failed');
+      yield event(bodyOf(toApiError(error)));
+    }
+  }
+  reply.type('text/event-stream; charset=utf-8').header('cache-control', 'no-cache').header('x-accel-buffering', 'no');
+  return reply.send(Readable.from(watched(lines(), gone, stall), { objectMode: false }));
+}
+
+/** A client that does not read keeps memory of its sequence, so it is given up. */
+async function* watched(lines, gone, stall) {
+  for await (const line of lines) {
+    const timer = setTimeout(() => gone.abort(new Error(`the client has not read for ${stall} ms`)), stall);
+    yield line;
+    clearTimeout(timer);
+  }
+}
+
+module.exports = { sendEvents };
