@@ -1,5 +1,6 @@
 //! A model that makes text, step by step: what its inputs mean ([`inputs`]), the plans of its steps ([`plans`], [`ways`]), the steps of
-//! a sequence ([`sequence`]), the choice of a token ([`sampling`]), and sequences that are continued ([`session`]).
+//! a sequence ([`sequence`]), prompts in pieces ([`pieces`]), the order of the steps of all calls ([`scheduler`]), the choice of a token
+//! ([`sampling`]), and sequences that are continued ([`session`]).
 //!
 //! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
 //! that count, a mask of ones and positions from 0.
@@ -8,8 +9,10 @@
 //! goes back to fewer tokens.
 
 mod inputs;
+mod pieces;
 mod plans;
 mod sampling;
+mod scheduler;
 mod sequence;
 mod session;
 mod ways;
@@ -44,7 +47,8 @@ pub struct Decoder {
     /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
     /// How long pieces of prompts take.
-    pace: Mutex<session::Pace>,
+    pace: Mutex<pieces::Pace>,
+    scheduler: scheduler::Scheduler,
 }
 
 impl Decoder {
@@ -79,12 +83,12 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (begins_alone, pace) = Default::default();
+        let (begins_alone, pace, scheduler) = Default::default();
         let plans = Table::new(true);
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace })
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler })
     }
 
-    fn pace(&self) -> MutexGuard<'_, session::Pace> {
+    fn pace(&self) -> MutexGuard<'_, pieces::Pace> {
         // Whatever it is, pieces end.
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }

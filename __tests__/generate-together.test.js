@@ -1,0 +1,126 @@
+'use strict';
+
+// Many calls of generate() on one model at once: they come, go, are cancelled and fail, and each gives the tokens that it gives alone.
+
+const { setImmediate: immediate, setTimeout: timeout } = require('node:timers/promises');
+const { ml } = require('../lib/index.js');
+const { loadOnnx } = require('../lib/onnx.js');
+const { GenerationCache, generate } = require('../lib/generate.js');
+const { TOKENS, decoder } = require('./generate/decoders.js');
+const { generator, seed } = require('./onnx/random.js');
+
+// Masks and attention in basic operators, contributed ones, weights of 4 bits; states; prompts that are one step.
+const KINDS = ['genai', 'GroupQueryAttention', 'MultiHeadAttention', 'concat', 'genai with states', 'prompts alone'];
+const CALLS = 10;
+
+let context;
+
+beforeAll(async () => {
+  context = await ml.createContext({ accelerated: false });
+});
+
+afterAll(() => context.destroy());
+
+const pause = (turns) => (turns > 20 ? timeout(turns / 10) : immediate());
+
+/** What a call does, and what is done to it. */
+function callOf(random) {
+  const below = (count) => Math.floor(random() * count);
+  const prompts = Array.from({ length: 1 + Math.floor(random() * 1.4) }, () => Array.from({ length: 1 + below(below(3) === 0 ? 150 : 12) }, () => below(TOKENS)));
+  const options = { maxNewTokens: 1 + below(24), sequences: 1 + Math.floor(random() * 1.3) };
+  if (random() < 0.3) options.bias = { [below(TOKENS)]: 0.5 };
+  if (random() < 0.2) options.repetitionPenalty = 1.2;
+  const ends = random() < 0.3 ? ['abort', 'hook', 'return'][below(3)] : undefined;
+  return { prompts, options, ends, after: below(8), delay: below(60), slow: random() < 0.2 };
+}
+
+/** Tokens of a call by its sequences; those before it ended where it ends early. */
+async function said(model, { prompts, options, ends, after, delay, slow }, isAlone) {
+  const given = { ...options };
+  const controller = new AbortController();
+  if (!isAlone) {
+    await pause(delay);
+    if (ends === 'abort') given.signal = controller.signal;
+    if (ends === 'hook') {
+      let steps = 0;
+      given.logits = () => {
+        if (steps++ >= after) throw new Error('the hook failed');
+      };
+    }
+  }
+  const found = [];
+  try {
+    for await (const token of generate(model, prompts, given)) {
+      found.push([token.sequence, token.id, token.finish]);
+      if (isAlone) continue;
+      if (slow) await pause(30);
+      if (ends === 'return' && found.length > after) break;
+      // In the middle of the next step.
+      if (ends === 'abort' && found.length > after) setImmediate(() => controller.abort(new Error('enough')));
+    }
+  } catch (error) {
+    if (!['the hook failed', 'enough'].includes(error.message)) throw error;
+  }
+  return found;
+}
+
+describe.each(KINDS)('a decoder with %s', (kind) => {
+  let model;
+  beforeAll(async () => {
+    model = await loadOnnx(context, decoder(kind), { label: kind });
+  });
+  afterAll(() => model.destroy());
+
+  test(`${CALLS} calls that come and go say what each says alone (WEBNN_SEED=${seed})`, async () => {
+    const random = generator(KINDS.indexOf(kind) + 900);
+    const calls = Array.from({ length: CALLS }, () => callOf(random));
+    const alone = [];
+    for (const call of calls) alone.push(await said(model, call, true));
+    // The second time all plans are there.
+    for (let round = 0; round < 3; round++) {
+      const together = await Promise.all(calls.map((call) => said(model, call, false)));
+      for (const [i, tokens] of together.entries()) {
+        const { ends } = calls[i];
+        expect(tokens).toEqual(ends === undefined ? alone[i] : alone[i].slice(0, tokens.length));
+      }
+    }
+  });
+
+  test('calls with caches go on together', async () => {
+    const caches = Array.from({ length: 4 }, () => new GenerationCache());
+    const prompts = caches.map((_, i) => Array.from({ length: 3 + 9 * i }, (_, j) => (7 * i + j * j) % TOKENS));
+    const turn = async (cache, ids) => {
+      const found = [];
+      for await (const { id } of generate(model, ids, { maxNewTokens: 9, ...(cache && { cache }) })) found.push(id);
+      return found;
+    };
+    for (let round = 0; round < 3; round++) {
+      const found = await Promise.all(caches.map((cache, i) => turn(cache, prompts[i])));
+      for (const [i, ids] of found.entries()) {
+        expect(ids).toEqual(await turn(undefined, prompts[i]));
+        prompts[i] = [...prompts[i], ...ids, round];
+      }
+    }
+    caches.forEach((cache) => cache.destroy());
+  });
+});
+
+test('a long prompt leaves the steps of another call between its pieces', async () => {
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const long = Array.from({ length: 240 }, (_, i) => (i * i) % TOKENS);
+  const order = [];
+  const run = async (name, ids, options) => {
+    for await (const { id } of generate(model, ids, options)) order.push([name, id]);
+  };
+  const steps = run('steps', [1, 2, 3], { maxNewTokens: 60 });
+  while (order.length < 5) await pause(1);
+  const before = order.length;
+  await run('prompt', long, { maxNewTokens: 1 });
+  const at = order.findIndex(([name]) => name === 'prompt');
+  expect(at - before).toBeGreaterThan(5);
+  await steps;
+  const alone = [];
+  for await (const { id } of generate(model, long, { maxNewTokens: 1 })) alone.push(id);
+  expect(order[at][1]).toBe(alone[0]);
+  model.destroy();
+});

@@ -1,0 +1,324 @@
+//! The steps of all calls on one model, in a fair order.
+//!
+//! - A call gives its sequences to the [`Scheduler`], and waits for their logits. One of the waiting threads leads: it runs what is next,
+//!   whoever asked for it, until its own sequences are done. A call that is alone so runs its steps on its own thread.
+//! - Steps run in the order in which they are asked for.
+//! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps, and follows when
+//!   each of the waiting steps has run. Pieces of several prompts alternate.
+//! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
+
+use super::Decoder;
+use super::inputs::Extent;
+use super::sequence::Sequence;
+use crate::error::Result;
+use crate::program::caches::AHEAD;
+use crate::program::run::spawn;
+use crate::timeline::{Watch, from_panic};
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Steps that a piece of a prompt may take as long as, while others wait for theirs: with one of their own they wait for 2.4.
+const BESIDE: f64 = 1.4;
+/// Tokens of the first piece beside the steps of others.
+const FIRST_BESIDE: usize = 4;
+/// What a step is taken to last until one was run.
+const FIRST_STEP: Duration = Duration::from_millis(20);
+/// A call is under way for so long behind its last step: script may take that long to ask for the next one.
+const UNDER_WAY: Duration = Duration::from_millis(250);
+
+/// A sequence, and the tokens that the model is to see.
+#[derive(Debug, Default)]
+pub(super) struct Feed {
+    pub sequence: Sequence,
+    pub pending: Vec<u32>,
+}
+
+/// What each of some sequences gives.
+pub(super) type Fed = (Feed, Result<Vec<f32>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    state: Mutex<State>,
+    /// Something has ended, may begin, or has no leader any more.
+    changed: Condvar,
+    calls: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_led: bool,
+    /// In the order in which they are to run.
+    waiting: VecDeque<Job>,
+    ended: HashMap<u64, Fed>,
+    tickets: u64,
+    /// By call: when its last step ended.
+    calls: HashMap<u64, Instant>,
+    /// Steps that run before the next piece.
+    steps_first: usize,
+    /// How long a step took lately.
+    step: Option<Duration>,
+    /// Tokens of the next piece beside the steps of others.
+    piece: Option<usize>,
+}
+
+/// A feed that is under way.
+#[derive(Debug)]
+struct Job {
+    ticket: u64,
+    call: u64,
+    feed: Feed,
+    watch: Watch,
+    planning: Planning,
+}
+
+/// Who makes the next plan of a job, if it is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planning {
+    Open,
+    /// Another thread is at it.
+    Elsewhere,
+    /// Another thread has tried.
+    Tried,
+}
+
+enum Action {
+    Step(Job),
+    /// At most so many tokens.
+    Piece(Job, Option<usize>),
+}
+
+impl Job {
+    fn is_prompt(&self) -> bool {
+        self.feed.pending.len() > 1
+    }
+}
+
+impl State {
+    /// What runs next, if anything can.
+    fn next(&mut self) -> Option<Action> {
+        let ready = |job: &Job| job.planning != Planning::Elsewhere;
+        let steps = self.waiting.iter().filter(|job| !job.is_prompt() && ready(job)).count();
+        let piece = self.waiting.iter().position(|job| job.is_prompt() && ready(job));
+        if let Some(piece) = piece.filter(|_| steps == 0 || self.steps_first == 0) {
+            self.steps_first = steps.max(1);
+            let job = self.waiting.remove(piece)?;
+            let most = self.has_others(job.call).then(|| self.piece.unwrap_or(FIRST_BESIDE));
+            return Some(Action::Piece(job, most));
+        }
+        self.steps_first = self.steps_first.saturating_sub(1);
+        let step = self.waiting.iter().position(|job| !job.is_prompt() && ready(job))?;
+        self.waiting.remove(step).map(Action::Step)
+    }
+
+    /// Whether other calls are under way.
+    fn has_others(&self, call: u64) -> bool {
+        self.waiting.iter().any(|job| job.call != call)
+            || self.calls.iter().any(|(&other, ended)| other != call && ended.elapsed() < UNDER_WAY)
+    }
+
+    /// What became of the jobs of a call, when all have ended.
+    fn take(&mut self, tickets: &[u64]) -> Option<Vec<Fed>> {
+        if !tickets.iter().all(|ticket| self.ended.contains_key(ticket)) {
+            return None;
+        }
+        tickets.iter().map(|ticket| self.ended.remove(ticket)).collect()
+    }
+
+    fn end(&mut self, job: Job, result: Result<Vec<f32>>) {
+        self.calls.insert(job.call, Instant::now());
+        self.ended.insert(job.ticket, (job.feed, result));
+    }
+
+    /// Ends what was given up.
+    fn sweep(&mut self) -> bool {
+        let is_given_up = |job: &Job| job.planning != Planning::Elsewhere && job.watch.check().is_err();
+        let mut any = false;
+        while let Some(position) = self.waiting.iter().position(is_given_up) {
+            let Some(job) = self.waiting.remove(position) else { break };
+            let given_up = job.watch.check().map(|()| Vec::new());
+            self.end(job, given_up);
+            any = true;
+        }
+        any
+    }
+
+    /// A step took so long.
+    fn took(&mut self, time: Duration) {
+        self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
+    }
+
+    /// A piece of so many tokens beside steps took so long.
+    fn took_piece(&mut self, count: usize, time: Duration) {
+        let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE);
+        let fitting = (count as f64 * most.as_secs_f64() / time.as_secs_f64().max(1e-9)) as usize;
+        self.piece = Some(fitting.clamp(1, 4 * count).min(super::pieces::LARGEST_PIECE));
+    }
+}
+
+/// The leader's duty, which ends also when it panics.
+struct Lead<'a>(&'a Scheduler);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_led = false;
+        if std::thread::panicking() {
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+impl Scheduler {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A job is in one of the lists, or the leader has it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for the calls of a session, of which one is under way at a time.
+    pub fn enter(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Forgets the calls of a session.
+    pub fn leave(&self, call: u64) {
+        self.lock().calls.remove(&call);
+    }
+
+    /// A plan was made, or was tried to be made, on another thread.
+    fn planned(&self, ticket: u64) {
+        if let Some(job) = self.lock().waiting.iter_mut().find(|job| job.ticket == ticket) {
+            job.planning = Planning::Tried;
+        }
+        self.changed.notify_all();
+    }
+}
+
+impl Decoder {
+    /// Has the model see what is pending of sequences of a call; the logits behind the last token of each.
+    pub(super) fn feed(self: &Arc<Self>, call: u64, feeds: Vec<Feed>, watch: &Watch) -> Vec<Fed> {
+        let scheduler = &self.scheduler;
+        let mut state = scheduler.lock();
+        let mut tickets = Vec::with_capacity(feeds.len());
+        for feed in feeds {
+            let ticket = state.tickets;
+            state.tickets += 1;
+            tickets.push(ticket);
+            state.waiting.push_back(Job { ticket, call, feed, watch: watch.clone(), planning: Planning::Open });
+        }
+        loop {
+            if state.sweep() {
+                scheduler.changed.notify_all();
+            }
+            if let Some(fed) = state.take(&tickets) {
+                if !state.waiting.is_empty() {
+                    scheduler.changed.notify_all();
+                }
+                return fed;
+            }
+            let action = if state.is_led { None } else { state.next() };
+            let Some(action) = action else {
+                state = scheduler.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.is_led = true;
+            drop(state);
+            let lead = Lead(scheduler);
+            self.act(action, call);
+            drop(lead);
+            state = scheduler.lock();
+        }
+    }
+
+    /// Runs what is next. `leader` is the call whose thread does it.
+    fn act(self: &Arc<Self>, action: Action, leader: u64) {
+        let (job, most, tokens) = match action {
+            Action::Step(job) => (job, None, 1),
+            Action::Piece(job, most) => {
+                let (count, _) = self.next_piece(&job.feed, most);
+                (job, most, count)
+            }
+        };
+        let Some(mut job) = self.planned_elsewhere(job, tokens) else { return };
+        if job.is_prompt() {
+            let done = guarded(|| self.feed_piece(&mut job.feed, most, &job.watch));
+            let mut state = self.scheduler.lock();
+            match done {
+                Ok((count, time)) => {
+                    if most.is_some() {
+                        state.took_piece(count, time);
+                    }
+                    job.planning = Planning::Open;
+                    state.waiting.push_back(job);
+                }
+                Err(error) => self.end(&mut state, job, Err(error), leader),
+            }
+            return;
+        }
+        let began = Instant::now();
+        let logits = guarded(|| self.last_step(&mut job.feed, &job.watch));
+        let mut state = self.scheduler.lock();
+        if logits.is_ok() {
+            state.took(began.elapsed());
+        }
+        self.end(&mut state, job, logits, leader);
+    }
+
+    fn end(&self, state: &mut State, job: Job, result: Result<Vec<f32>>, leader: u64) {
+        let is_others = job.call != leader;
+        state.end(job, result);
+        if is_others {
+            self.scheduler.changed.notify_all();
+        }
+    }
+
+    /// Gives the job back if it can run now. If its plan is missing and other calls are under way, another thread makes the plan, and the
+    /// job waits.
+    fn planned_elsewhere(self: &Arc<Self>, mut job: Job, tokens: usize) -> Option<Job> {
+        if job.planning == Planning::Tried || !self.scheduler.lock().has_others(job.call) {
+            return Some(job);
+        }
+        let length = job.feed.sequence.tokens.len();
+        let form = self.form(&job.feed.sequence, tokens, length == 0);
+        if self.plans.has_plan(&self.extent_of(&form, length)).is_some() {
+            return Some(job);
+        }
+        let ticket = job.ticket;
+        job.planning = Planning::Elsewhere;
+        self.scheduler.lock().waiting.push_front(job);
+        let decoder = self.clone();
+        let make = move |()| {
+            let _ = guarded(|| decoder.plan_for(&form, length).map(drop));
+            decoder.scheduler.planned(ticket);
+        };
+        if spawn((), make).is_err() {
+            self.scheduler.planned(ticket);
+        }
+        None
+    }
+
+    /// Has the model see the last token that is pending; the logits behind it.
+    fn last_step(self: &Arc<Self>, feed: &mut Feed, watch: &Watch) -> Result<Vec<f32>> {
+        watch.check()?;
+        let Feed { sequence, pending } = feed;
+        let logits = self.step(sequence, pending, true, watch)?;
+        pending.clear();
+        self.prepare(sequence);
+        logits.ok_or_else(|| crate::error::Error::new(crate::error::Kind::Operation, "no logits (internal error)"))
+    }
+
+    /// Has the plan made that is needed soon, if it serves several lengths.
+    fn prepare(self: &Arc<Self>, sequence: &Sequence) {
+        let (form, length): (Extent, usize) = (self.form(sequence, 1, false), sequence.tokens.len() + AHEAD);
+        let soon = self.extent_of(&form, length);
+        if !soon.way.bucket.is_exact() {
+            let decoder = self.clone();
+            self.plans.make_ahead(&soon, move || drop(decoder.plan_for(&form, length)));
+        }
+    }
+}
+
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic)))
+}
