@@ -7,6 +7,7 @@ const http = require('node:http');
 const os = require('node:os');
 const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
+const zlib = require('node:zlib');
 const { createServer } = require('@webnn-node/serve');
 const { fill } = require('./folder.js');
 
@@ -226,6 +227,15 @@ test('refuses what is too large, before memory is allocated for it', async () =>
   const many = { name: 'x', datatype: 'FP32', shape: [2 ** 30, 2], data: [1] };
   expect((await infer('double', { inputs: [many] })).slice(0, 2)).toEqual([413, { error: 'input "x": found more elements than the 1000 that a request may have' }]);
   expect((await infer('double', ' '.repeat(2 ** 20 + 1)))[0]).toBe(413);
+});
+
+test('takes compressed requests, and refuses those that are larger than they look', async () => {
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], data: [1, 2] }] });
+  const send = async (encoding, bytes) => (await post('/v2/models/double/infer', bytes, { 'Content-Encoding': encoding })).slice(0, 2);
+  for (const [encoding, bytes] of [['gzip', zlib.gzipSync(body)], ['deflate', zlib.deflateSync(body)]]) expect(await send(encoding, bytes)).toMatchObject([200, { outputs: [{ data: [2, 4] }] }]);
+  expect((await send('gzip', zlib.gzipSync(' '.repeat(2 ** 22))))[0]).toBe(413);
+  expect((await send('gzip', Buffer.from(body)))[0]).toBe(400);
+  expect((await send('br', Buffer.from(body)))[0]).toBe(501);
 });
 
 test('refuses addresses and names that do not exist, also those that look like paths', async () => {

@@ -5,6 +5,7 @@
 const { fastify: Fastify, LogController } = require('fastify');
 const { ml } = require('webnn-node');
 const { ServeError } = require('./errors.js');
+const { listenGrpc } = require('./grpc/index.js');
 const { Load } = require('./load.js');
 const { Metrics } = require('./metrics.js');
 const { Registry } = require('./models.js');
@@ -120,12 +121,13 @@ function addHooks(fastify, { load, token }) {
 function answerError(error, request, reply) {
   const status = error.statusCode ?? 500;
   const { method, url, headers } = request;
-  if (status >= 500) request.log.error({ err: error, method, url, trace: traceOf(headers) }, 'a request failed');
+  const isTold = error instanceof ServeError || status < 500;
+  if (!isTold || error.kind === 'failed') request.log.error({ err: error, method, url, trace: traceOf(headers) }, 'a request failed');
   else request.log.debug({ method, url, status, reason: error.message, trace: traceOf(headers) }, 'a request was refused');
   if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter));
   if (status === 401) reply.header('www-authenticate', 'Bearer');
   // What went wrong inside is in the log only.
-  reply.status(status).send({ error: error instanceof ServeError || status < 500 ? error.message : 'the server has failed' });
+  reply.status(status).send({ error: isTold ? error.message : 'the server has failed' });
 }
 
-module.exports = { ServeError, createServer, defaults, serve };
+module.exports = { ServeError, createServer, defaults, listenGrpc, serve };

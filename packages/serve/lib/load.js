@@ -12,6 +12,8 @@ class Load {
   #isDraining = false;
   /** Called when nothing is left. @type {(() => void)[]} */
   #waiting = [];
+  /** @type {(() => void)[]} */
+  #whenDraining = [];
 
   /** @param {{ maxInFlight: number }} limits */
   constructor({ maxInFlight }) {
@@ -34,9 +36,15 @@ class Load {
     return new Ticket(this);
   }
 
+  /** Calls this when no request is accepted any more. @param {() => void} listener */
+  whenDraining(listener) {
+    this.#whenDraining.push(listener);
+  }
+
   /** No request is accepted any more. Resolves when those that were have ended. */
   drain() {
     this.#isDraining = true;
+    for (const listener of this.#whenDraining.splice(0)) listener();
     return new Promise((resolve) => {
       if (this.#accepted === 0) resolve();
       else this.#waiting.push(resolve);

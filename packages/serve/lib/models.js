@@ -29,6 +29,8 @@ class Registry {
   #changes = new Map();
   #options;
   #isReady = false;
+  /** @type {(() => Promise<void>)[]} */
+  #whenClosing = [];
 
   /** @param {RegistryOptions} options */
   constructor(options) {
@@ -156,9 +158,15 @@ class Registry {
     });
   }
 
+  /** Does this before models are released. @param {() => Promise<void>} work */
+  whenClosing(work) {
+    this.#whenClosing.push(work);
+  }
+
   /** Releases everything. Runs that are under way are waited for. */
   async close() {
     this.#isReady = false;
+    await Promise.all(this.#whenClosing.splice(0).map((work) => work()));
     const all = [...this.#served.values()].flat();
     this.#served.clear();
     await Promise.all(all.map((model) => model.retire()));

@@ -5,6 +5,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const pino = require('pino');
+const { listenGrpc } = require('./grpc/index.js');
 
 /** Of the memory that a container may use, so much is left to JavaScript and the bodies of requests. */
 const SHARE = 0.8;
@@ -13,7 +14,7 @@ const SHARE = 0.8;
  * @param {import('../index.js').ServeOptions & { host?: string, port?: number, grpcPort?: number, grace?: number, logLevel?: string, tlsCert?: string, tlsKey?: string }} options
  * @returns {Promise<number>} the exit code, when the process has been told to end
  */
-async function serve({ host = '127.0.0.1', port = 8000, grace = 25_000, logLevel = 'info', tlsCert, tlsKey, ...options }) {
+async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000, logLevel = 'info', tlsCert, tlsKey, ...options }) {
   const { createServer } = require('./index.js');
   const log = pino({ level: logLevel, name: 'webnn-node' });
   const tls = tlsCert === undefined ? undefined : { cert: fs.readFileSync(tlsCert), key: fs.readFileSync(tlsKey) };
@@ -21,6 +22,7 @@ async function serve({ host = '127.0.0.1', port = 8000, grace = 25_000, logLevel
   const ended = whenEnded(server, log, grace);
   try {
     await server.listen({ host, port, listenTextResolver: (address) => `listening on ${address}` });
+    if (grpcPort !== undefined) await listenGrpc(server, { host, port: grpcPort, token: options.token, tls });
     // Whoever ends it while it loads does not wait for the models.
     const first = await Promise.race([server.loaded.then(() => undefined), ended]);
     if (first !== undefined) return first;

@@ -2,6 +2,8 @@
 
 // Requests and responses of REST: JSON, and behind it the bytes of tensors (the binary tensor data extension).
 
+const { promisify } = require('node:util');
+const zlib = require('node:zlib');
 const { codecOf } = require('../datatypes.js');
 const { ServeError } = require('../errors.js');
 
@@ -11,6 +13,25 @@ const refuse = (message) => {
   throw new ServeError('invalid', message);
 };
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+
+const decompress = { gzip: promisify(zlib.gunzip), deflate: promisify(zlib.inflate) };
+
+/**
+ * The body of a request that may be compressed.
+ * @param {Buffer} body
+ * @param {string} [encoding]
+ * @param {number} [most] bytes
+ */
+async function inflate(body, encoding = 'identity', most = Infinity) {
+  if (encoding === 'identity') return body;
+  if (!Object.hasOwn(decompress, encoding)) throw new ServeError('unsupported', `Content-Encoding: found ${JSON.stringify(encoding.slice(0, 40))}, allowed gzip and deflate`);
+  try {
+    return await decompress[encoding](body, { maxOutputLength: most });
+  } catch (error) {
+    if (error.code === 'ERR_BUFFER_TOO_LARGE') throw new ServeError('large', `the body is larger than ${most} bytes when it is decompressed`);
+    return refuse(`the body is not compressed as Content-Encoding says: ${error.message}`);
+  }
+}
 
 /**
  * Reads the object of a request, which may be missing.
@@ -134,4 +155,4 @@ function writeInference(head, outputs, isBinary) {
   return { body: Buffer.concat([json, ...parts]), headerLength: json.length };
 }
 
-module.exports = { HEADER, readInference, readObject, writeInference };
+module.exports = { HEADER, inflate, readInference, readObject, writeInference };

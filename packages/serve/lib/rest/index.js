@@ -6,7 +6,7 @@ const { ServeError } = require('../errors.js');
 const { configureModel, describeModel } = require('../inference.js');
 const { infer, signalOf } = require('../infer.js');
 const { version } = require('../../package.json');
-const { HEADER, readInference, readObject, writeInference } = require('./body.js');
+const { HEADER, inflate, readInference, readObject, writeInference } = require('./body.js');
 
 const EXTENSIONS = ['binary_tensor_data', 'model_configuration', 'model_repository', 'parameters', 'schedule_policy', 'statistics'];
 
@@ -19,7 +19,8 @@ const describeServer = () => ({ name: 'webnn-node', version, extensions: EXTENSI
 async function rest(fastify, setting) {
   // Requests say what they are by their headers; many clients name no type.
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  const most = fastify.initialConfig.bodyLimit;
+  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, async ({ headers }, body) => inflate(body, headers['content-encoding'], most));
   addHealth(fastify, setting);
   addModels(fastify, setting);
   addRepository(fastify, setting);
