@@ -34,6 +34,9 @@ const tooLong = (param, found, most, what = 'tokens') =>
 /** What the ways of webnn-node to refuse a request for lack of memory have in common. */
 const isOutOfMemory = (error) => error?.name === 'QuotaExceededError';
 
+/** Words of OpenAI's API, by status, for errors that have none. */
+const CODES = { 401: 'invalid_api_key', 429: 'rate_limit_exceeded' };
+
 /**
  * The error that a client sees.
  * @param {any} error what was thrown
@@ -43,9 +46,8 @@ function toApiError(error) {
   if (error instanceof ApiError) return error;
   if (isOutOfMemory(error)) return new ApiError(503, 'The server has no memory for this request now.', { code: 'out_of_memory', retryAfter: 1 });
   // Fastify's own, such as for a body that is no JSON or too large, and errors of other plugins with a status.
-  const status = error?.statusCode;
-  if (Number.isInteger(status) && status >= 400 && status < 500) return new ApiError(status, error.message, { code: error.code ?? null });
-  if (status === 503) return new ApiError(503, error.message, { code: error.code ?? null, retryAfter: error.retryAfter ?? 1 });
+  const { statusCode: status, message, code = CODES[status] ?? null, retryAfter } = error ?? {};
+  if (Number.isInteger(status) && status >= 400 && status !== 500) return new ApiError(status, message, { code, retryAfter });
   return new ApiError(500, 'The server had an error while processing the request.');
 }
 

@@ -17,10 +17,10 @@ const PATHS = { generate: '/v1/chat/completions or /v1/completions', embed: '/v1
 
 /**
  * @param {import('fastify').FastifyInstance} fastify
- * @param {{ registry: import('../models.js').Registry, metrics: import('../metrics.js').Metrics, limits?: Partial<typeof LIMITS> }} options
+ * @param {{ registry: import('../models.js').Registry, metrics: import('../metrics.js').Metrics, limits?: { text?: Partial<typeof LIMITS> } }} options
  */
-async function openai(fastify, { registry, metrics, limits: given = {} }) {
-  const limits = { ...LIMITS, ...given };
+async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }) {
+  const limits = { ...LIMITS, ...text };
   const counted = new TextMetrics(metrics.register);
   fastify.setErrorHandler(answerError);
   const served = { registry, limits, counted };
@@ -47,6 +47,7 @@ const aboutModel = ({ name, hub }) => ({ id: name, object: 'model', created: hub
 function answerError(error, request, reply) {
   const told = toApiError(error);
   if (told.statusCode >= 500) request.log.error({ err: error }, 'a request failed');
+  if (told.statusCode === 401) reply.header('www-authenticate', 'Bearer');
   if (told.retryAfter !== undefined) reply.header('retry-after', String(told.retryAfter));
   reply.status(told.statusCode).type('application/json; charset=utf-8').send(bodyOf(told));
 }

@@ -4,7 +4,7 @@
 
 const { invalid, unsupported } = require('./errors.js');
 
-/** What one request may ask for. `createServer({ openai })` changes them. */
+/** What one request may ask for. `createServer({ text: { … } })` changes them. */
 const LIMITS = {
   /** Choices of a request: `n` for each of its prompts. */
   choices: 16,
