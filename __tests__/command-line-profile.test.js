@@ -33,15 +33,18 @@ afterAll(() => rmSync(folder, { recursive: true }));
 test('profile prints steps and operators', () => {
   const json = profile(model, '--shape', 'x=8x16', '--repeat', '3', '--json');
   expect(json).toMatchObject({ status: 0, stderr: '' });
-  const { runs, stepMs, steps, operators } = JSON.parse(json.stdout);
+  const { runs, stepMs, steps, operators, peak } = JSON.parse(json.stdout);
+  expect(peak.gflops > 0.1 && peak.gbs > 0.1).toBe(true);
   expect(runs).toBe(3);
   expect(steps.map(({ text }) => text)).toEqual(['matmul [8,16] [16,16] -> [8,16] "first"', 'softmax [8,16] -> [8,16] "shares"', 'matmul [8,16] [16,16] -> [8,16] "second"']);
+  expect(steps.map(({ sources, dataType }) => [sources, dataType])).toEqual([[[], 'float32'], [[0], 'float32'], [[1], 'float32']]);
   expect(steps[0].gflops).toBeCloseTo((2 * 8 * 16 * 16) / steps[0].ms / 1e6, 6);
   expect(operators.find(({ operator }) => operator === 'matmul').count).toBe(2);
   expect(operators.reduce((sum, { ms }) => sum + ms, 0)).toBeCloseTo(stepMs, 9);
   const { status, stdout } = profile(model, '--shape', 'x=8x16');
   expect(status).toBe(0);
-  expect(stdout).toMatch(/^10 runs, [\d.]+ ms each/);
+  expect(stdout).toMatch(/^10 runs, [\d.]+ ms each.*\nthis machine: [\d.]+ GFLOP\/s of a float32 product, [\d.]+ GB\/s of memory/);
+  expect(stdout).toMatch(/ [\d.]+ +\d+% +[\d.]+( +\d+%)? +\S+ +matmul \[8,16\]/);
   expect(stdout).toMatch(/ +2 {2}matmul\n/);
 });
 

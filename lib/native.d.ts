@@ -152,8 +152,11 @@ export function run(
 export function createWatch(withSteps: boolean): Handle;
 /** The runs that have it end as soon as they can, with an error; on a GPU those that have not begun. */
 export function giveUp(watch: Handle): void;
-/** Operator, label, when it began and ended in nanoseconds since the watch was made, implementation, text, multiplications, bytes. */
-export type Step = [string, string, number, number, string, string, number, number];
+/**
+ * Operator, label, when it began and ended in nanoseconds since the watch was made, implementation, text, multiplications, bytes, data type,
+ * thread, number of the graph, number in the graph, numbers there of the steps whose results it reads.
+ */
+export type Step = [string, string, number, number, string, string, number, number, string, string, number, number, number[]];
 /** The steps so far, on the CPU. */
 export function takeSteps(watch: Handle): Step[];
 export function destroyWatch(watch: Handle): void;

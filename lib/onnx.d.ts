@@ -267,6 +267,12 @@ export interface OnnxProfiledStep {
   multiplications: number;
   /** Bytes of inputs and outputs, each once. */
   bytes: number;
+  /** Of the first input. */
+  dataType: string;
+  /** The thread that ran it, alone or together with others: `JavaScript`, or the name of a thread of the package. */
+  thread: string;
+  /** The positions in `steps` of those whose results it reads. */
+  sources: number[];
 }
 
 export interface OnnxProfiledRun {
@@ -278,12 +284,25 @@ export interface OnnxProfiledRun {
   steps: OnnxProfiledStep[];
 }
 
+/** What a CPU can do with the threads of a context. */
+export interface OnnxPeak {
+  /** Of a product of float32 matrices. */
+  gflops: number;
+  /** Of memory that is read and written, beyond the caches. */
+  gbs: number;
+}
+
 /** A profile of runs. */
 export interface OnnxProfile {
   /** The runs that have ended, in the order of their ends. */
   readonly runs: OnnxProfiledRun[];
   /** Runs that begin later are not profiled. */
   stop(): void;
+  /**
+   * What the CPU can do, to compare with the steps; undefined on a GPU. The first call for a context measures it, which takes some tenths of a
+   * second and 128 MiB.
+   */
+  peak(): Promise<OnnxPeak | undefined>;
   /** Chrome's trace format, for Perfetto. */
   toJSON(): { traceEvents: object[]; displayTimeUnit: string };
 }

@@ -1,7 +1,12 @@
 'use strict';
 
+const { writeFileSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const { contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
+const { reportHtml } = require('./report/report.js');
+const { comparable, medianRun, summaryOf } = require('./report/summary.js');
 const { makeConstants, makeInputs, shapedInputs } = require('./values.js');
 
 const usage = `webnn-node profile MODEL.onnx [options]
@@ -14,6 +19,7 @@ const usage = `webnn-node profile MODEL.onnx [options]
   --fp-math MATH           strict (default), or bf16
   --repeat N               profiled runs, after one other run (default 10)
   --seed N                 seed of random values (default 1)
+  --html FILE              also write a page: a flame chart, the graph with its hot nodes, tables
   --trace                  print the trace for Perfetto instead
   --json                   print JSON
   --help                   this text
@@ -29,6 +35,7 @@ async function run(args) {
     shape: { type: 'string', multiple: true },
     repeat: { type: 'string', default: '10' },
     seed: { type: 'string', default: '1' },
+    html: { type: 'string' },
     trace: { type: 'boolean', default: false },
   });
   const file = oneModel(positionals);
@@ -46,47 +53,48 @@ async function run(args) {
   const profile = model.profile();
   for (let i = 0; i < repeat; i++) await model.run(inputs);
   profile.stop();
-  if (values.trace) console.log(JSON.stringify(profile));
-  else {
-    const result = summaryOf(profile.runs);
-    console.log(values.json ? JSON.stringify(result, null, 2) : text(result));
-  }
+  const summary = { ...summaryOf(profile.runs), peak: await profile.peak() };
+  if (values.html !== undefined) writeFileSync(values.html, page(file, Number(values.threads ?? os.availableParallelism()), summary, profile.runs));
+  console.log(values.trace ? JSON.stringify(profile) : values.json ? JSON.stringify(summary, null, 2) : text(summary));
   model.destroy();
   context.destroy();
 }
 
-/**
- * The mean times of steps, in the order of a run, and of operators.
- * @param {import('../onnx.d.ts').OnnxProfiledRun[]} runs of the same steps
- */
-function summaryOf(runs) {
-  const mean = (of) => runs.reduce((sum, one) => sum + of(one), 0) / runs.length;
-  const steps = runs[0].steps.map(({ operator, text: what, implementation, multiplications, bytes }, number) => {
-    const ms = mean((one) => one.steps[number]?.ms ?? 0);
-    // In one millisecond one unit is 10^3 in a second.
-    const perSecond = (units) => (ms > 0 ? units / ms / 1e6 : 0);
-    return { operator, text: what, implementation, ms, gflops: perSecond(2 * multiplications), gbs: perSecond(bytes) };
+/** More steps are too many for a page. */
+const MOST_STEPS = 4000;
+
+/** The profile as a page, which shows the run of the median time. */
+function page(file, threads, summary, runs) {
+  const { ms, steps } = medianRun(runs);
+  const kept = summary.steps.slice(0, MOST_STEPS);
+  return reportHtml({
+    ...summary,
+    model: path.basename(file),
+    about: `${machine(threads)}; webnn-node ${require('../version.js')}, Node.js ${process.versions.node}`,
+    left: summary.steps.length - kept.length,
+    steps: kept,
+    run: { ms, steps: steps.slice(0, MOST_STEPS).map(({ began, ms: length }) => ({ began, ms: length })) },
   });
-  const stepMs = steps.reduce((sum, { ms }) => sum + ms, 0);
-  const operators = new Map();
-  for (const { operator, ms } of steps) {
-    const sum = operators.get(operator) ?? { operator, count: 0, ms: 0 };
-    operators.set(operator, { operator, count: sum.count + 1, ms: sum.ms + ms });
-  }
-  return { runs: runs.length, runMs: mean(({ ms }) => ms), stepMs, steps, operators: [...operators.values()].sort((a, b) => b.ms - a.ms) };
 }
 
-function text({ runs, runMs, stepMs, steps, operators }) {
+function machine(threads) {
+  const { model = 'unknown CPU' } = os.cpus()[0] ?? {};
+  return `${model.trim()}, ${threads} ${threads === 1 ? 'thread' : 'threads'}`;
+}
+
+function text({ runs, runMs, stepMs, steps, operators, peak }) {
   const share = (ms) => `${((100 * ms) / (stepMs || 1)).toFixed(1)}%`.padStart(6);
   const time = (ms) => ms.toFixed(4).padStart(10);
-  const rate = (value) => value.toFixed(1).padStart(8);
+  const rate = (value, most) => value.toFixed(1).padStart(8) + (value > 0 && most > 0 ? `${((100 * value) / most).toFixed(0)}%` : '').padStart(6);
+  const rates = (sum) => `${rate(sum.gflops, comparable(sum, peak).gflops)}${rate(sum.gbs, comparable(sum, peak).gbs)}`;
   return [
     `${runs} runs, ${runMs.toFixed(3)} ms each, of which steps ${stepMs.toFixed(3)} ms; means:`,
-    '        ms  share  GFLOP/s    GB/s  implementation              step',
-    ...steps.map(({ ms, gflops, gbs, implementation, text: what }) => `${time(ms)} ${share(ms)} ${rate(gflops)}${rate(gbs)}  ${implementation.padEnd(26)}  ${what}`),
+    ...(peak === undefined ? [] : [`this machine: ${peak.gflops.toFixed(1)} GFLOP/s of a float32 product, ${peak.gbs.toFixed(1)} GB/s of memory (100%)`]),
+    '        ms  share  GFLOP/s          GB/s        implementation              step',
+    ...steps.map((step) => `${time(step.ms)} ${share(step.ms)} ${rates(step)}  ${step.implementation.padEnd(26)}  ${step.text}`),
     '',
-    '        ms  share   steps  operator',
-    ...operators.map(({ operator, count: number, ms }) => `${time(ms)} ${share(ms)} ${`${number}`.padStart(7)}  ${operator}`),
+    '        ms  share  GFLOP/s          GB/s          steps  operator',
+    ...operators.map((sum) => `${time(sum.ms)} ${share(sum.ms)} ${rates(sum)} ${`${sum.count}`.padStart(7)}  ${sum.operator}`),
   ].join('\n');
 }
 

@@ -8,6 +8,7 @@ const { show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { solveShapes } = require('./inputs.js');
 const { runOptions } = require('./options.js');
+const { peakOf } = require('./peak.js');
 const { OnnxProfile, profileRun } = require('./profile.js');
 const { onAbort, watched } = require('./watch.js');
 
@@ -87,10 +88,11 @@ class OnnxModel {
 
   /** Profiles the runs that begin from now on, until it is stopped or another one is made. */
   profile() {
-    usable(this, 'profile');
-    this.#profile = new OnnxProfile((profile) => {
+    const { context, contextState } = usable(this, 'profile');
+    const end = (profile) => {
       if (this.#profile === profile) this.#profile = undefined;
-    });
+    };
+    this.#profile = new OnnxProfile(end, () => peakOf(context, contextState.device));
     return this.#profile;
   }
 

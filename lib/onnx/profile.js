@@ -7,10 +7,15 @@ const { process } = require('../globals.js');
 
 class OnnxProfile {
   #end;
+  #peak;
 
-  /** @param {(profile: OnnxProfile) => void} end */
-  constructor(end) {
+  /**
+   * @param {(profile: OnnxProfile) => void} end
+   * @param {() => Promise<import('../onnx.d.ts').OnnxPeak | undefined>} peak
+   */
+  constructor(end, peak) {
     this.#end = end;
+    this.#peak = peak;
     /** @type {import('../onnx.d.ts').OnnxProfiledRun[]} */
     this.runs = [];
   }
@@ -18,6 +23,11 @@ class OnnxProfile {
   /** Runs that begin later are not profiled. */
   stop() {
     this.#end(this);
+  }
+
+  /** What the CPU can do, which is measured at the first call for a context. */
+  peak() {
+    return this.#peak();
   }
 
   /**
@@ -46,11 +56,22 @@ class OnnxProfile {
  */
 function profileRun(profile) {
   const began = performance.now();
-  return (steps) => profile.runs.push({ began, ms: performance.now() - began, steps: steps.map(stepOf) });
+  return (steps) => profile.runs.push({ began, ms: performance.now() - began, steps: stepsOf(steps) });
 }
 
-function stepOf([operator, label, began, ended, implementation, text, multiplications, bytes]) {
-  return { operator, label, began: began / 1e6, ms: (ended - began) / 1e6, implementation, text, multiplications, bytes };
+/**
+ * The steps of a run as script gets them.
+ * @param {import('../native').Step[]} list
+ * @returns {import('../onnx.d.ts').OnnxProfiledStep[]}
+ */
+function stepsOf(list) {
+  // By graph and number there. A model in parts runs several graphs, and some of them again.
+  const positions = new Map(list.map((step, i) => [`${step[10]}:${step[11]}`, i]));
+  return list.map(([operator, label, began, ended, implementation, text, multiplications, bytes, dataType, thread, graph, , sources]) => {
+    const found = sources.map((source) => positions.get(`${graph}:${source}`)).filter((position) => position !== undefined);
+    const times = { began: began / 1e6, ms: (ended - began) / 1e6 };
+    return { operator, label, ...times, implementation, text, dataType, multiplications, bytes, thread: thread || 'JavaScript', sources: found };
+  });
 }
 
 module.exports = { OnnxProfile, profileRun };

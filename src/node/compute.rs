@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
-use crate::watch::{StepTime, Watch};
+use crate::watch::{Description, StepTime, Watch};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::time::Duration;
 
@@ -98,17 +98,29 @@ pub fn give_up<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `takeSteps(watch)`: `[operator, label, began, ended, implementation, text, multiplications, bytes]` of each step so far; times in
-/// nanoseconds since the watch was created.
+/// `takeSteps(watch)`: `[operator, label, began, ended, implementation, text, multiplications, bytes, data type, thread, graph, number,
+/// sources]` of each step so far; times in nanoseconds since the watch was created.
 pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let scope = call.scope;
     let steps = watch(call, 0)?.take_steps();
-    let steps = steps.iter().map(|StepTime { operator, label, began, ended, description }| {
-        let (began, ended) = (scope.number(*began as f64)?, scope.number(*ended as f64)?);
-        let (implementation, text) = (scope.string(description.implementation)?, scope.string(&description.text)?);
-        let (multiplications, bytes) =
-            (scope.number(description.multiplications as f64)?, scope.number(description.bytes as f64)?);
-        let step = [scope.string(operator)?, scope.string(label)?, began, ended, implementation, text, multiplications, bytes];
+    let steps = steps.iter().map(|StepTime { operator, label, number, began, ended, thread, description }| {
+        let count = |number: usize| scope.number(number as f64);
+        let Description { text, implementation, multiplications, bytes, data_type, sources } = description;
+        let step = [
+            scope.string(operator)?,
+            scope.string(label)?,
+            scope.number(*began as f64)?,
+            scope.number(*ended as f64)?,
+            scope.string(implementation)?,
+            scope.string(text)?,
+            count(*multiplications)?,
+            count(*bytes)?,
+            scope.string(data_type)?,
+            scope.string(thread)?,
+            count(number.graph)?,
+            count(number.step)?,
+            scope.array_of(sources.iter().map(|&source| count(source)))?,
+        ];
         scope.array_of(step.into_iter().map(Ok))
     });
     scope.array_of(steps).map(Some)

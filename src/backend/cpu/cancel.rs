@@ -70,7 +70,7 @@ pub fn current() -> Option<Cancel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::Description;
+    use crate::watch::{Description, StepNumber};
 
     #[test]
     fn a_run_that_is_given_up_ends_alone() {
@@ -90,7 +90,7 @@ mod tests {
     fn steps_are_noted_for_whom_wants_them() {
         let watch = Watch::new(true);
         for watch in [&watch, &Watch::new(false), &Watch::default()] {
-            watch.step("relu", "r", std::time::Instant::now(), || Description {
+            watch.step("relu", "r", StepNumber { graph: watch.graph(), step: 3 }, std::time::Instant::now(), || Description {
                 implementation: "elementwise.chain",
                 ..Description::default()
             });
@@ -98,6 +98,7 @@ mod tests {
         let steps = watch.take_steps();
         assert_eq!(steps.iter().map(|step| (step.operator, &*step.label)).collect::<Vec<_>>(), [("relu", "r")]);
         assert_eq!(steps[0].description.implementation, "elementwise.chain");
+        assert_eq!((steps[0].number, watch.graph()), (StepNumber { graph: 0, step: 3 }, 1));
         assert!(steps[0].began <= steps[0].ended && watch.take_steps().is_empty());
     }
 }

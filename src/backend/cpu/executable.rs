@@ -21,14 +21,14 @@ use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
-use crate::watch::Description;
+use crate::watch::{Description, StepNumber};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 mod arenas;
@@ -37,6 +37,7 @@ mod narrowing;
 mod overwriting;
 mod placements;
 mod resident;
+mod sources;
 mod tables;
 
 use arenas::{Arena, Arenas};
@@ -61,6 +62,8 @@ pub struct Executable {
     /// Of kernels, beside what graphs of a model share.
     own_bytes: usize,
     profile: Option<Profile>,
+    /// See [`sources::of`], where a run was watched.
+    sources: OnceLock<Vec<Vec<usize>>>,
     _constants_charge: Charge,
     _shared_charges: Vec<Arc<Charge>>,
 }
@@ -259,6 +262,8 @@ impl Step {
             implementation: self.implementation,
             multiplications: before.fold(multiplications(&self.op, &inputs, &outputs), usize::saturating_add),
             bytes: self.inputs.iter().chain(&self.outputs).map(|operand| operand.length).sum(),
+            data_type: self.inputs.first().map_or("", |operand| operand.data_type.name()),
+            sources: Vec::new(),
         }
     }
 
@@ -489,6 +494,7 @@ impl Executable {
             own_bytes: kernel_bytes.saturating_sub(counted),
             placements,
             profile,
+            sources: OnceLock::new(),
             steps,
             constants,
             is_table,
@@ -611,6 +617,7 @@ impl Executable {
             Instant::now()
         });
         let watch = Some(cancel.watch()).filter(|watch| watch.wants_steps());
+        let graph = watch.map_or(0, |watch| watch.graph());
         for (number, step) in self.steps.iter().enumerate() {
             if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
                 continue;
@@ -685,7 +692,8 @@ impl Executable {
                 checks()?;
             }
             if let (Some(watch), Some(watched)) = (watch, watched) {
-                watch.step(step.op.row().name, &step.label, watched, || step.profiled());
+                let described = || Description { sources: self.sources()[number].clone(), ..step.profiled() };
+                watch.step(step.op.row().name, &step.label, StepNumber { graph, step: number }, watched, described);
             }
             if let (Some(profile), Some(began)) = (&self.profile, &mut began) {
                 *began = profile.end(number, *began);
@@ -695,6 +703,11 @@ impl Executable {
         cancel.check()?;
         self.arenas.give_back(arena);
         Ok(())
+    }
+
+    /// Of each step.
+    fn sources(&self) -> &[Vec<usize>] {
+        self.sources.get_or_init(|| sources::of(&self.steps))
     }
 
     /// The steps that the wanted outputs need; nothing when all outputs are wanted.

@@ -116,6 +116,7 @@ mod tests {
             implementation,
             multiplications,
             bytes,
+            ..Description::default()
         };
         let profile = Profile::of(vec![
             description("conv2d [1,2] -> [1,2]", "conv.pointwise", 3_000_000, 1000),
