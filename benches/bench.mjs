@@ -105,6 +105,28 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
   --value INPUT=N    fills an input with a number; may be given again`,
   },
+  batching: {
+    file: './batching.mjs',
+    about: 'small models with and without batching, for 1 to 32 clients: throughput and the 99th percentile',
+    usage: `batching [options]
+
+  --clients N,N    numbers of clients (default 1,2,4,8,16,32)
+  --only NAME      only this model: table, wide or embedding; may be given again
+  --threads N      threads of the context (default 2)
+  --max-size N     rows of a batch (default 32)
+  --rounds N       rounds, each with two processes for each side (default 3)
+  --ms N           length of a sample in milliseconds (default 500)
+  --json FILE      write everything that was measured`,
+  },
+  observing: {
+    file: './observing.mjs',
+    about: 'what diagnostics channels and WEBNN_TRACE take, on and off',
+    usage: `observing [options]
+
+  --rounds N       rounds, each with two processes for each side (default 10)
+  --ms N           length of a sample in milliseconds (default 1000)
+  --json FILE      write everything that was measured`,
+  },
   charts: {
     file: './charts.mjs',
     about: 'draws the charts in docs/images/ from RESULTS.md',

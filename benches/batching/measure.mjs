@@ -1,0 +1,48 @@
+// The child: one model, with or without batching. Its last line on stdout is JSON: what each number of clients got.
+//
+//   node benches/batching/measure.mjs MODEL alone|batching '{"clients":[1,8],"threads":2,"maxSize":32,"ms":500}'
+import { ml } from 'webnn-node';
+import { loadOnnx } from 'webnn-node/onnx';
+import { quantile } from '../statistics.mjs';
+import { models } from './models.mjs';
+
+const [name, side, text] = process.argv.slice(2);
+const { clients, threads, maxSize, ms } = JSON.parse(text);
+const context = await ml.createContext({ deviceType: 'cpu', numThreads: threads });
+const model = await loadOnnx(context, models[name].make(), side === 'batching' ? { batching: { maxSize } } : {});
+const inputs = Array.from({ length: Math.max(...clients) }, (_, i) => ({ x: models[name].input(i + 1) }));
+
+await agree();
+const found = {};
+for (const count of clients) {
+  await measure(count, ms / 2);
+  found[count] = await measure(count, ms);
+}
+console.log(JSON.stringify(found));
+process.exit(0);
+
+/** Each client gets what it gets alone, but for the order of sums. */
+async function agree() {
+  const alone = [];
+  for (const input of inputs) alone.push((await model.run(input)).y.data);
+  const together = await Promise.all(inputs.map((input) => model.run(input)));
+  for (const [i, { y }] of together.entries()) {
+    if (y.data.some((value, at) => !(Math.abs(value - alone[i][at]) <= 1e-5))) throw new Error(`${name}: client ${i} got ${y.data}, alone ${alone[i]}`);
+  }
+}
+
+/** So many clients, each of which asks again when it has its result. */
+async function measure(count, forMs) {
+  const times = [];
+  const start = performance.now();
+  const client = async (input) => {
+    for (let now = performance.now(); now - start < forMs; ) {
+      await model.run(input);
+      const end = performance.now();
+      times.push(end - now);
+      now = end;
+    }
+  };
+  await Promise.all(inputs.slice(0, count).map(client));
+  return { perSecond: (1000 * times.length) / (performance.now() - start), p50: quantile(times, 0.5), p99: quantile(times, 0.99) };
+}
