@@ -71,6 +71,23 @@ test('failures are published, and runs work as before', async () => {
   expect(of('tracing:webnn-node:run:error')).toEqual(reasons);
 });
 
+test('runs of a model with batching are published with their size, rows, and how long the first has waited', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const model = await loadOnnx(context, bytes, { label: 'adder', batching: { maxSize: 4 } });
+  const run = (rows) => model.run({ x: { data: new Float32Array(2 * rows), shape: [rows, 2] } });
+  const events = await published(['webnn-node:batch'], async () => {
+    await run(1);
+    await Promise.all([run(1), run(1), run(2), run(1)]);
+    // More rows than a batch has are no matter of batching.
+    await run(5);
+  });
+  const messages = events.map(([, message]) => message);
+  expect(messages.map(({ label, device, size, rows }) => [label, device, size, rows])).toEqual([['adder', 'cpu', 1, 1], ['adder', 'cpu', 1, 1], ['adder', 'cpu', 3, 4]]);
+  expect(messages.slice(0, 2).map(({ waited }) => waited)).toEqual([0, 0]);
+  expect(messages[2].waited).toBeGreaterThan(0);
+  context.destroy();
+});
+
 test('WEBNN_PERFORMANCE makes entries for observers, and leaves none in the timeline', () => {
   const script = `
     const { PerformanceObserver, performance } = require('node:perf_hooks');

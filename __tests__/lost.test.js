@@ -2,6 +2,8 @@
 
 // B6, E6, E8: a context that is lost without script's doing. The native side announces it; here a test does, in its place.
 
+const diagnostics = require('node:diagnostics_channel');
+
 let settle, listening, first, handle;
 
 jest.mock('../lib/native.js', () => ({
@@ -28,12 +30,17 @@ const { buildAdder, createTensors, float32 } = require('./adder.js');
 const invalidState = expect.objectContaining({ name: 'InvalidStateError' });
 
 test('resolves lost, rejects what is pending, and refuses what comes later', async () => {
-  const context = await ml.createContext();
+  const context = await ml.createContext({ deviceType: 'cpu', label: 'mine' });
   const [graph, [a, b, c]] = await Promise.all([buildAdder(context), createTensors(context, 3)]);
   const builder = new MLGraphBuilder(context);
+  const told = [];
+  const listener = (message) => told.push(message);
+  diagnostics.subscribe('webnn-node:lost', listener);
   const pending = [context.readTensor(a), context.createTensor(float32(2))];
   settle([first, null, { event: 'lost', context: handle, message: 'the device was unplugged' }]);
   await expect(context.lost).resolves.toEqual({ message: 'the device was unplugged' });
+  diagnostics.unsubscribe('webnn-node:lost', listener);
+  expect(told).toEqual([{ device: 'cpu', label: 'mine', message: 'the device was unplugged' }]);
   for (const promise of pending) {
     await expect(promise).rejects.toThrow(invalidState);
     await expect(promise).rejects.toThrow(/the device was unplugged/);

@@ -11,7 +11,8 @@ const MIB = 1 << 20;
 function run(flags, program, ...args) {
   return new Promise((resolve) => {
     const file = path.join(__dirname, 'processes', program);
-    const options = { timeout: LIMIT, killSignal: 'SIGKILL' };
+    // A GPU in software is a warning, and more threads than cores are.
+    const options = { timeout: LIMIT, killSignal: 'SIGKILL', env: { ...process.env, NODE_NO_WARNINGS: '1' } };
     const child = execFile(process.execPath, [...flags, file, ...args], options, (_error, stdout, stderr) => {
       resolve({ code: child.exitCode, signal: child.signalCode, stdout: stdout.trim(), stderr: stderr.trim() });
     });

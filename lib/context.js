@@ -10,7 +10,7 @@ const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.j
 const { submit, toAnyCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
 const { lost, traced } = require('./diagnostics.js');
-const { leavesCore } = require('./cores.js');
+const { leavesCore, warnOfFewerCores } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
@@ -22,6 +22,7 @@ const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
 const { argument, sequence } = require('./webidl.js');
+const { emitWarning } = require('./warnings.js');
 const { toGPUDevice } = require('./webgpu/device.js');
 const { exportToGPU, isExported, requireDevice } = require('./webgpu/sharing.js');
 
@@ -385,7 +386,12 @@ function createContext(handle, accelerated, device, label, numThreads, fpMath) {
   if (device === 'gpu') leaveDevicesAtExit();
   const state = contextState(handle, accelerated, device, label, native);
   state.leavesCore = leavesCore(numThreads);
-  if (device === 'cpu') state.fpMath = fpMath;
+  if (device === 'cpu') {
+    state.fpMath = fpMath;
+    warnOfFewerCores(numThreads);
+  } else if (!accelerated) {
+    emitWarning('WEBNN_SOFTWARE_GPU', 'the only GPU that was found is software, which computes on the CPU; a context of deviceType \'cpu\' is many times faster');
+  }
   state.habits = habits(state.leavesCore);
   return contextObject(state);
 }

@@ -1,6 +1,7 @@
 'use strict';
 
 const os = require('node:os');
+const { emitWarning } = require('./warnings.js');
 
 const cores = os.availableParallelism();
 
@@ -12,4 +13,13 @@ function leavesCore(numThreads) {
   return numThreads > 0 && numThreads < cores;
 }
 
-module.exports = { leavesCore };
+/**
+ * Tells that a context has more threads than there are cores: they take turns then.
+ * @param {number} numThreads 0 for all that there are
+ */
+function warnOfFewerCores(numThreads) {
+  if (numThreads <= cores) return;
+  emitWarning('WEBNN_FEWER_CORES', `numThreads: ${numThreads} threads were asked for, but this process may use ${cores} cores`);
+}
+
+module.exports = { leavesCore, warnOfFewerCores };

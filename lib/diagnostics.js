@@ -25,7 +25,7 @@ function requireLibrary() {
 const tracing = (name) => library?.tracingChannel(`webnn-node:${name}`);
 
 const channels = { load: tracing('load'), build: tracing('build'), run: tracing('run') };
-const [errors, losses] = ['error', 'lost'].map((name) => library?.channel(`webnn-node:${name}`));
+const [errors, losses, batches] = ['error', 'lost', 'batch'].map((name) => library?.channel(`webnn-node:${name}`));
 
 /** Node 20 has no `hasSubscribers` of a TracingChannel. */
 function isWanted({ start, end, asyncStart, asyncEnd, error }) {
@@ -64,6 +64,14 @@ function lost({ device, label }, message) {
 }
 
 /**
+ * Publishes requests that a model with `batching` runs as one, when the run begins.
+ * @param {() => {label: string, device: string, size: number, rows: number, waited: number}} describe
+ */
+function batched(describe) {
+  if (batches?.hasSubscribers) batches.publish(describe());
+}
+
+/**
  * Entries for PerformanceObserver. They are taken out of the timeline at once, which would grow with each run; observers get them nevertheless.
  * @param {string} name
  */
@@ -88,4 +96,7 @@ function measure(name) {
 
 if (process.env.WEBNN_PERFORMANCE) for (const name of Object.keys(channels)) measure(name);
 
-module.exports = { failed, lost, traced };
+// Subscribes, if the process is traced.
+require('./trace.js');
+
+module.exports = { batched, failed, lost, traced };

@@ -288,7 +288,7 @@ export interface OnnxProfiledRun {
 export interface OnnxPeak {
   /** Of a product of float32 matrices. */
   gflops: number;
-  /** Of memory that is read and written, beyond the caches. */
+  /** Of memory that is read and written, beyond the caches of the cores. */
   gbs: number;
 }
 
@@ -300,7 +300,7 @@ export interface OnnxProfile {
   stop(): void;
   /**
    * What the CPU can do, to compare with the steps; undefined on a GPU. The first call for a context measures it, which takes some tenths of a
-   * second and 128 MiB.
+   * second and 64 MiB.
    */
   peak(): Promise<OnnxPeak | undefined>;
   /** Chrome's trace format, for Perfetto. */

@@ -63,7 +63,7 @@ function write(folder) {
   test.each([1, 2, 3])('give the weights that were there or an error that names the file (%i)', (seed) => {
     const own = mkdtempSync(path.join(folder, 'trials-'));
     write(own);
-    const { status, signal, stdout, stderr } = spawnSync(process.execPath, [CHILD, own, seed, 50], { encoding: 'utf8' });
+    const { status, signal, stdout, stderr } = spawnSync(process.execPath, [CHILD, own, seed, 50], { encoding: 'utf8', env: { ...process.env, NODE_NO_WARNINGS: '1' } });
     expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' });
     const trials = stdout.trim().split('\n').map(JSON.parse);
     expect(trials).toHaveLength(50);

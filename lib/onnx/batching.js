@@ -7,6 +7,7 @@
 // requests is run alone, so that the error reaches only the caller that has caused it.
 
 const { setTimeout, clearTimeout } = require('node:timers');
+const { batched } = require('../diagnostics.js');
 const { exception } = require('../errors.js');
 const { bytesOf, elementCount } = require('./arrays.js');
 const { Given } = require('./given.js');
@@ -109,7 +110,7 @@ class Batching {
     const elements = this.#elementsOf(given);
     if (elements > this.#options.maxElements) return undefined;
     this.#counts.requests++;
-    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish);
+    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
     return new Promise((resolve, reject) => {
       const waiting = { given: given.own(), wish, rows, elements, began: performance.now(), isOver: false, resolve, reject };
       family.add(waiting);
@@ -122,8 +123,8 @@ class Batching {
   }
 
   /** Nothing waits, so this goes at once. */
-  async #runFirst(given, wish) {
-    this.#counts.runs++;
+  async #runFirst(given, wish, rows) {
+    this.#count(1, rows);
     this.#isUnderWay = true;
     try {
       return await this.#model.runAlone(given, wish);
@@ -281,8 +282,8 @@ class Batching {
   }
 
   /** Runs one alone. */
-  async #settle({ given, wish, resolve, reject }) {
-    this.#counts.runs++;
+  async #settle({ given, wish, rows, began, resolve, reject }) {
+    this.#count(1, rows, began);
     try {
       resolve(await this.#model.runAlone(given, wish));
     } catch (error) {
@@ -300,10 +301,23 @@ class Batching {
     for (const { rows } of group) all += rows;
     // Of each caller's rows as well: they are computed as those of one are.
     for (const rows of new Set([all, ...group.map((waiting) => waiting.rows)])) if (rows > 1 && !(await this.#canJoin(family, rows))) return undefined;
-    const results = await this.#model.runAlone(this.#join(group, all), { wanted: wantedOf(group) });
+    const joined = this.#join(group, all);
+    batched(() => this.#told(group.length, all, group[0].began));
+    const results = await this.#model.runAlone(joined, { wanted: wantedOf(group) });
     this.#counts.runs++;
     this.#counts.joined += group.length;
     return () => this.#divide(group, results, family.outputs.get(all), all);
+  }
+
+  /** Counts a run, and tells who wants to know. */
+  #count(size, rows, began = undefined) {
+    this.#counts.runs++;
+    batched(() => this.#told(size, rows, began));
+  }
+
+  #told(size, rows, began) {
+    const { label, contextState } = this.#model;
+    return { label, device: contextState.device, size, rows, waited: began === undefined ? 0 : performance.now() - began };
   }
 
   /** Whether so many rows are computed as one is. */

@@ -9,13 +9,17 @@ const { traced } = require('../diagnostics.js');
 const { folderOption } = require('../disk-cache.js');
 const { conversionError, invalidState, typeError } = require('../errors.js');
 const { fpMathOption } = require('../fp-math.js');
+const { process } = require('../globals.js');
 const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
+const { trace } = require('../trace.js');
+const { emitWarning } = require('../warnings.js');
 const { argument } = require('../webidl.js');
 const { NO_DIGESTS, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
 const { batchingOptions, requireBytes, requireMemoryLimit } = require('./options.js');
+const { peakOf } = require('./peak.js');
 const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
 const { receive, streamOf } = require('./stream.js');
@@ -140,15 +144,22 @@ async function modelOf(context, contextState, label, { handle, opened }, { anySc
     native.closeOnnx(handle);
     throw refusal(NAME, opened.refused, label);
   }
+  if (opened.slowProducts > 0 && contextState.device === 'cpu') warnOfSlowProducts(opened.slowProducts);
   const model = new Model(context, contextState, handle, label, opened);
   try {
     if (batching !== undefined) await model.joinRuns(batching);
     await model.planKnownShapes(NAME, anyScalars);
+    if (trace !== undefined) model.peak = await peakOf(context, contextState.device);
   } catch (error) {
     model.destroy();
     throw error;
   }
   return model;
+}
+
+function warnOfSlowProducts(count) {
+  const lacking = process.arch === 'arm64' ? 'dotprod' : 'AVX-512 VNNI';
+  emitWarning('WEBNN_NO_VNNI', `${count} products of a model are of 8-bit integers, for which this CPU has no instructions (${lacking}): they are computed in 16 bits`);
 }
 
 function requireObject(name, value) {

@@ -7,6 +7,7 @@ const { dataTypes } = require('../descriptor.js');
 const { traced } = require('../diagnostics.js');
 const { exception, invalidState, named } = require('../errors.js');
 const { ask } = require('../settle.js');
+const { trace } = require('../trace.js');
 const { arrayOver } = require('./arrays.js');
 const { Batching } = require('./batching.js');
 const { Given } = require('./given.js');
@@ -17,6 +18,7 @@ const { Named } = require('./named.js');
 const { deliver } = require('./places.js');
 const { Plans } = require('./plans.js');
 const { startRun } = require('./run.js');
+const { inTrace } = require('./watch.js');
 const { prepareStep, runStep, stepFits } = require('./steps.js');
 
 /** @typedef {import('./plan.js').Plan} Plan */
@@ -43,6 +45,8 @@ class Model {
   only;
   /** Called when the model is closed. @type {(() => void) | undefined} */
   whenClosed;
+  /** What the CPU can do, where the process is traced. @type {import('../onnx.d.ts').OnnxPeak | undefined} */
+  peak;
   /** Joins runs. @type {import('./batching.js').Batching | undefined} */
   batching;
   /** @type {import('./inputs.js').Reading} */
@@ -182,7 +186,11 @@ class Model {
    * @param {Given} given
    * @param {Wish} wish
    */
-  async runAlone(given, wish) {
+  runAlone(given, wish) {
+    return trace === undefined ? this.#runNow(given, wish) : inTrace(this, wish, (watched) => this.#runNow(given, watched));
+  }
+
+  async #runNow(given, wish) {
     const mayBeStep = this.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
     const plan = mayBeStep ? undefined : this.#find(given);
     this.enter();

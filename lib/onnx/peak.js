@@ -3,11 +3,14 @@
 // What a machine can do, for a comparison with what steps do: measured by a product of matrices, and by an addition in much memory.
 
 const { performance } = require('node:perf_hooks');
+const native = require('../native.js');
 const { MLGraphBuilder } = require('../builder.js');
+const { toGraph } = require('../graph.js');
+const { begin } = require('../settle.js');
 
 const SIZE = 384;
-/** Much more than most caches hold. */
-const FLOATS = 1 << 23;
+/** More than the caches of a core hold. */
+const FLOATS = 1 << 22;
 /** Milliseconds of measuring, and at least so many runs. Short ones find a moment in which nobody else has the processor. */
 const [LONG, LEAST] = [80, 4];
 
@@ -40,22 +43,28 @@ async function measure(context) {
   return { gflops: (2 * SIZE ** 3) / product / 1e6, gbs: (8 * FLOATS) / copy / 1e6 };
 }
 
-/** The milliseconds of the shortest of several runs of a graph. */
+/** The milliseconds that the only step of a graph takes, at best. */
 async function shortest(context, length, make) {
+  const label = 'what this machine can do';
   const builder = new MLGraphBuilder(context);
   const y = make(builder, builder.input('x', { dataType: 'float32', shape: [length] }));
-  const graph = await builder.build({ y });
-  let views = { inputs: { x: new Float32Array(length).fill(1) }, outputs: { y: new Float32Array(length) } };
+  const graph = toGraph(await builder.build({ y }, { label }));
+  const [x, result] = [new Float32Array(length).fill(1), new ArrayBuffer(4 * length)];
   const run = async () => {
-    const began = performance.now();
-    views = await context.compute(graph, views.inputs, views.outputs);
-    return performance.now() - began;
+    const watch = native.createWatch(true);
+    const entry = { operator: 'profile', label, context: graph.context, object: graph, lends: true, memory: result, arrive: () => native.takeSteps(watch) };
+    try {
+      const steps = await begin(entry, (request) => native.run(request, graph.context.handle, graph.handle, [x], [result], label, watch));
+      const [, , began, ended] = steps[steps.length - 1];
+      return (ended - began) / 1e6;
+    } finally {
+      native.destroyWatch(watch);
+    }
   };
-  await run();
   const times = [];
   const until = performance.now() + LONG;
   while (times.length < LEAST || performance.now() < until) times.push(await run());
-  graph.destroy();
+  graph.object.destroy();
   return Math.min(...times);
 }
 

@@ -74,4 +74,4 @@ function stepsOf(list) {
   });
 }
 
-module.exports = { OnnxProfile, profileRun };
+module.exports = { OnnxProfile, profileRun, stepsOf };

@@ -2,9 +2,12 @@
 
 // Watches runs: a caller can cancel them, or get the times of their steps.
 
+const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { typeError } = require('../errors.js');
 const { show } = require('../show.js');
+const { trace } = require('../trace.js');
+const { stepsOf } = require('./profile.js');
 
 /** Tells work that its caller has given up. */
 class Life {
@@ -36,12 +39,40 @@ function watched(watching, work, tell = undefined) {
   return watching === undefined && tell === undefined ? work(0) : under(watching, work, tell);
 }
 
+/**
+ * Does a run that belongs into the trace of the process.
+ * @template T
+ * @param {import('./model.js').Model} model
+ * @param {import('./model.js').Wish} wish
+ * @param {(wish: import('./model.js').Wish) => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+function inTrace(model, wish, work) {
+  const began = performance.now();
+  const note = (steps) => trace.steps(model.label, began, stepsOf(steps), model.peak);
+  // What watches it already gets the steps, too.
+  if (wish.watch > 0) {
+    noted.set(wish.watch, note);
+    return work(wish);
+  }
+  return under(undefined, (watch) => work({ ...wish, watch }), note);
+}
+
+/** By a watch: notes the steps of its run in the trace. @type {Map<number, (steps: import('../native').Step[]) => void>} */
+const noted = new Map();
+
 async function under(watching, work, tell) {
-  const watch = native.createWatch(tell !== undefined);
+  const watch = native.createWatch(tell !== undefined || trace !== undefined);
   const life = new Life();
   const result = work(watch, life);
   const end = () => {
-    tell?.(native.takeSteps(watch));
+    const note = noted.get(watch);
+    if (tell !== undefined || note !== undefined) {
+      const steps = native.takeSteps(watch);
+      tell?.(steps);
+      note?.(steps);
+      noted.delete(watch);
+    }
     native.destroyWatch(watch);
   };
   const ended = result.then(
@@ -119,4 +150,4 @@ async function untilAborted(signal, loading) {
   }
 }
 
-module.exports = { onAbort, requireSignal, untilAborted, watched };
+module.exports = { inTrace, onAbort, requireSignal, untilAborted, watched };

@@ -10,6 +10,7 @@ use super::handles::Handle;
 use super::programs::{self, Described};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
+use crate::backend::cpu;
 use crate::error::{Error, Result};
 use crate::graph::{self, Descriptor, Shared};
 use crate::memory::{Held, Usage};
@@ -589,8 +590,8 @@ fn form<'s>(scope: Scope<'s>, form: Form) -> Result<[Value<'s>; 2]> {
 }
 
 /// `{inputs: [[name, dataType, shape or null, type, isSequence, isOptional, default]], outputs: [[name, dataType, shape, type, isSequence,
-/// isOptional]], refused, producer, version, description, domain, graphName, metadata}`. The default is an `ArrayBuffer` of an input that
-/// need not be passed; what the file does not tell of an output is null.
+/// isOptional]], refused, producer, version, description, domain, graphName, metadata, slowProducts}`. The default is an
+/// `ArrayBuffer` of an input that need not be passed; what the file does not tell of an output is null.
 pub fn model_value<'s>(
     scope: Scope<'s>,
     program: &OnceLock<Arc<Program>>,
@@ -637,6 +638,9 @@ pub fn model_value<'s>(
     ] {
         scope.set(value, name, scope.string(text)?)?;
     }
+    // On a CPU that is slow at them.
+    let slow = |graph| if cpu::has_integer_products() { 0 } else { onnx::integer_products(graph) };
+    scope.set(value, "slowProducts", scope.number(proto.graph.as_ref().map_or(0, slow) as f64)?)?;
     scope.set(value, "version", scope.number(proto.model_version as f64)?)?;
     let metadata = proto.metadata_props.iter();
     let metadata = metadata.map(|entry| scope.strings([entry.key.as_str(), entry.value.as_str()].into_iter()));

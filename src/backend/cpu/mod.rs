@@ -54,6 +54,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Whether the CPU has instructions that multiply 8-bit integers and add the products: VNNI, or the dot products of ARM.
+pub fn has_integer_products() -> bool {
+    webnn_kernels::int8::has_dot_products(webnn_kernels::isa::Isa::of_this_machine())
+}
+
 /// Work of fewer nanoseconds is done by the timeline's own thread alone: any help would cost about as much.
 const BRIEF: usize = 30_000;
 /// The same for a pool that the timeline's thread dispatches on, if nothing else waits, and where it is the only thread anyway: to

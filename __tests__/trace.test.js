@@ -1,0 +1,102 @@
+'use strict';
+
+// WEBNN_TRACE.
+
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { tensor, writeModel } = require('./onnx/write.js');
+
+let folder;
+beforeAll(() => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-node-trace-'));
+  const initializers = [tensor('w', 'float', [32, 32], new Float32Array(1024).fill(0.1))];
+  const nodes = [
+    { op: 'MatMul', name: 'product', inputs: ['x', 'w'], outputs: ['p'] },
+    { op: 'Relu', name: 'rectified', inputs: ['p'], outputs: ['q'] },
+    { op: 'Softmax', name: 'shares', inputs: ['q'], outputs: ['y'] },
+  ];
+  fs.writeFileSync(path.join(folder, 'model.onnx'), writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: ['n', 32] }], outputs: [{ name: 'y' }], initializers, nodes }));
+});
+afterAll(() => fs.rmSync(folder, { recursive: true }));
+
+/** Runs a program with `model` and `x`, in the folder of the model. */
+function program(body, trace, environment = {}) {
+  const script = `
+    const { ml } = require(${JSON.stringify(path.join(__dirname, '..'))});
+    const { loadOnnx } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnx.js'))});
+    (async () => {
+      const context = await ml.createContext({ deviceType: 'cpu' });
+      const model = await loadOnnx(context, 'model.onnx', { label: 'small', batching: { maxSize: 8 } });
+      const x = { data: new Float32Array(32), shape: [1, 32] };
+      ${body}
+    })();`;
+  return spawnSync(process.execPath, ['-e', script], { cwd: folder, encoding: 'utf8', env: { ...process.env, WEBNN_TRACE: trace, ...environment } });
+}
+const read = (name) => fs.readFileSync(path.join(folder, name), 'utf8');
+const of = (events, cat) => events.filter((event) => event.cat === cat);
+
+test('it has calls, queues, batches and steps, in the trace format', () => {
+  const body = `
+    await model.run({ x });
+    await Promise.all(Array.from({ length: 6 }, () => model.run({ x })));
+    const profile = model.profile();
+    await model.run({ x }, { signal: new AbortController().signal });
+    if (profile.runs[0].steps.length === 0) throw new Error('the profile has no steps');`;
+  const { status, stderr, pid } = program(body, 'trace-$' + '{pid}.json');
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  const events = JSON.parse(read(`trace-${pid}.json`));
+  for (const { ph, pid: process, ts, dur } of events) {
+    expect([ph, process]).toEqual([expect.stringMatching(/^[MXbeCi]$/), pid]);
+    if (ph !== 'M') expect(ts).toBeGreaterThan(0);
+    if (ph === 'X') expect(dur).toBeGreaterThanOrEqual(0);
+  }
+  // Each span begins once and ends once.
+  const ids = (ph) => events.filter((event) => event.ph === ph).map(({ cat, id }) => `${cat} ${id}`).sort();
+  expect(ids('b')).toEqual(ids('e'));
+  expect(of(events, 'run').filter(({ ph }) => ph === 'b').map(({ name, args }) => [name, args.shapes])).toEqual(Array(8).fill(['run small', [[1, 32]]]));
+  expect(of(events, 'call').filter(({ name }) => name === 'run small')).toHaveLength(8);
+  expect(of(events, 'load').map(({ name }) => name)).toEqual(['load small', 'load small']);
+  expect(of(events, 'queue').length).toBeGreaterThanOrEqual(4);
+  expect(of(events, 'batch').filter(({ args }) => args !== undefined).reduce((sum, { args }) => sum + args.size, 0)).toBe(7);
+  const [step] = of(events, 'step');
+  expect(step).toMatchObject({ name: 'matmul', args: { model: 'small', dataType: 'float32', text: expect.stringContaining('[1,32]'), implementation: expect.any(String) } });
+  expect(step.args.peak.gflops).toBeGreaterThan(0);
+  expect(events.filter(({ name }) => name === 'thread_name').map(({ tid }) => tid)).toContain(step.tid);
+  // The slices of a track follow each other.
+  const tracks = Map.groupBy?.(of(events, 'step'), ({ tid }) => tid) ?? new Map([[0, []]]);
+  for (const slices of tracks.values()) {
+    slices.sort((a, b) => a.ts - b.ts);
+    slices.slice(1).forEach(({ ts }, i) => expect(ts).toBeGreaterThanOrEqual(slices[i].ts + slices[i].dur - 0.002));
+  }
+});
+
+test('what is there when the process is killed can be read', () => {
+  const body = `for (let i = 0; i < 500; i++) await model.run({ x });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    process.kill(process.pid, 'SIGKILL');`;
+  expect(program(body, 'killed.json').signal).toBe(process.platform === 'win32' ? null : 'SIGKILL');
+  const text = read('killed.json');
+  expect(text.endsWith(',\n')).toBe(true);
+  expect(of(JSON.parse(`${text.slice(0, -2)}]`), 'step').length).toBeGreaterThanOrEqual(1000);
+});
+
+test('it does not grow beyond its limit, and says so', () => {
+  const { status, stderr } = program(`for (let i = 0; i < 2000; i++) await model.run({ x });`, 'full.json', { WEBNN_TRACE_BYTES: '100000' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: expect.stringMatching(/\[WEBNN_TRACE\] WebNNWarning: the trace of WEBNN_TRACE has 100000 bytes/) });
+  expect(read('full.json').length).toBeLessThan(101_000);
+  expect(JSON.parse(read('full.json')).at(-1).name).toBe('the trace ends');
+});
+
+test('a file that cannot be written is a warning; workers have files of their own', () => {
+  const body = `const { Worker } = require('node:worker_threads');
+    const worker = new Worker("require(" + ${JSON.stringify(JSON.stringify(path.join(__dirname, '..')))} + ")", { eval: true });
+    await new Promise((resolve) => worker.once('exit', resolve));
+    console.log((await model.run({ x })).y.data.length);`;
+  const missing = program(body, path.join('nowhere', 'trace.json'));
+  expect(missing).toMatchObject({ status: 0, stdout: '32\n', stderr: expect.stringMatching(/\[WEBNN_TRACE\] WebNNWarning: the trace of WEBNN_TRACE cannot be written: ENOENT/) });
+  expect(program(body, 'own.json')).toMatchObject({ status: 0, stdout: '32\n', stderr: '' });
+  expect(of(JSON.parse(read('own.json')), 'step').length).toBeGreaterThan(0);
+  expect(JSON.parse(read('own.1.json')).length).toBeGreaterThan(3);
+});
