@@ -68,7 +68,7 @@ describe('chats', () => {
       model: 'chat',
       system_fingerprint: null,
       choices: [{ index: 0, message: { role: 'assistant', content: 'Hello world😀', refusal: null }, logprobs: null, finish_reason: 'stop' }],
-      usage: { prompt_tokens: 1 + 'user\nsay A'.length, completion_tokens: 8, total_tokens: 19 },
+      usage: { prompt_tokens: 1 + 'user\nsay A'.length, completion_tokens: 8, total_tokens: 19, prompt_tokens_details: { cached_tokens: 0 } },
     });
   });
 
@@ -119,6 +119,21 @@ describe('chats', () => {
     expect(await texts(5)).toEqual(first);
     expect(await texts(6)).not.toEqual(first);
     expect(first[0]).not.toBe(first[1]);
+  });
+
+  test('that go on compute only what is new', async () => {
+    const first = [{ role: 'user', content: 'A question that is long enough to be kept. A' }];
+    const [, one] = await chat('', { messages: first });
+    const next = [...first, one.choices[0].message, { role: 'user', content: 'C' }];
+    const [, two] = await chat('', { messages: next });
+    expect(two.choices[0].message.content).toBe('one STOP two');
+    // Here a template writes more before an answer that was given than before one that is asked for.
+    expect([one.usage.prompt_tokens_details.cached_tokens, two.usage.prompt_tokens_details.cached_tokens]).toEqual([0, one.usage.prompt_tokens]);
+    const [, other] = await chat('', { messages: [{ role: 'user', content: 'Another question, also long enough. A' }] });
+    expect([other.choices[0].message.content, other.usage.prompt_tokens_details.cached_tokens]).toEqual(['Hello world😀', 0]);
+    // The first answer again, and another one to the second question: both are kept.
+    const [, again] = await chat('', { messages: [...next.slice(0, 2), { role: 'user', content: 'A' }], n: 1 });
+    expect(again.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(one.usage.total_tokens);
   });
 
   test('call tools', async () => {

@@ -10,6 +10,7 @@ const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages',
 const { mostProbable } = inPackage('alternatives.js');
 const { Batches } = inPackage('batches.js');
 const { ChatTemplate } = inPackage('chat-template.js');
+const { Conversations } = inPackage('conversations.js');
 const { Detokenizer } = inPackage('detokenizer.js');
 const { paddedLength } = inPackage('encoder.js');
 const { readFolder } = inPackage('folder.js');
@@ -17,6 +18,7 @@ const { Choice } = inPackage('language-model.js');
 const { normalize, poolingOf } = inPackage('pooling.js');
 const { Stops } = inPackage('stops.js');
 const { TextTokenizer } = inPackage('tokenizer.js');
+const { Tokenizing } = inPackage('tokenizing.js');
 const { ToolCalls, formatOf } = inPackage('tool-calls.js');
 
 const bytes = new TextTokenizer(byteTokenizer(['<s>'], ['many bytes 😀']), { eos_token: '<s>' });
@@ -124,7 +126,7 @@ describe('stop strings', () => {
     expect([choice.push({ id: 99 }), choice.push({ id: 100 })]).toEqual([false, true]);
     choice.end();
     expect(choice.take()).toEqual({ text: '', tokens: [] });
-    expect(choice.count).toBe(6);
+    expect(choice.ids).toEqual([...Buffer.from('abcxcd')]);
   });
 });
 
@@ -268,6 +270,75 @@ describe('batches', () => {
   });
 });
 
+describe('tokenizing', () => {
+  const source = { json: JSON.stringify(byteTokenizer(['<s>'], [])), config: {} };
+  let tokenizing;
+  const make = (limits) => (tokenizing = new Tokenizing(bytes, source, limits));
+  afterEach(() => tokenizing.destroy());
+
+  test('long texts give the same in their thread', async () => {
+    const text = 'a long text 漢字 <s> '.repeat(100);
+    const [row, pair] = await make({}).encode([{ text }, { text: 'a', pair: text, special: false }]);
+    expect(row).toEqual(bytes.encodeRow({ text }));
+    expect(pair).toEqual(bytes.encodeRow({ text: 'a', pair: text, special: false }));
+  });
+
+  test('requests take turns', async () => {
+    make({ here: 0, turn: 10 });
+    const order = [];
+    const many = tokenizing.encode(Array(30).fill({ text: 'a text of some letters' })).then((rows) => order.push(rows.length));
+    const few = tokenizing.encode([{ text: 'b' }]).then((rows) => order.push(rows.length));
+    const gone = new AbortController();
+    const unwanted = tokenizing.encode(Array(30).fill({ text: 'c' }), gone.signal);
+    gone.abort(new Error('gone'));
+    await expect(unwanted).rejects.toThrow('gone');
+    await Promise.all([many, few]);
+    expect(order).toEqual([1, 30]);
+  });
+
+  test('a turn that takes too long ends, and the next one goes on', async () => {
+    make({ here: 0, turn: 10, timeout: 20_000 });
+    await tokenizing.encode([{ text: 'warm' }]);
+    const slow = make({ here: 0, timeout: 1 });
+    await expect(slow.encode([{ text: 'x '.repeat(200_000) }])).rejects.toMatchObject({ statusCode: 400, message: 'The text takes too long to tokenize.' });
+    const unloaded = make({ here: 0 });
+    const waiting = [unloaded.encode([{ text: 'a' }]), unloaded.encode([{ text: 'b' }])];
+    unloaded.destroy();
+    for (const one of waiting) await expect(one).rejects.toThrow('the model was unloaded');
+  });
+
+  test('a thread that fails is replaced', async () => {
+    const broken = make({ here: 0 });
+    const [wrong] = [new Tokenizing(bytes, { json: '{', config: {} }, { here: 0 })];
+    await expect(wrong.encode([{ text: 'a' }])).rejects.toThrow(/JSON/);
+    await expect(wrong.encode([{ text: 'a' }])).rejects.toThrow(/JSON/);
+    wrong.destroy();
+    expect((await broken.encode([{ text: 'a' }]))[0].ids).toEqual([97]);
+  });
+});
+
+describe('conversations', () => {
+  test('are found by their beginning, and the oldest go', () => {
+    const kept = new Conversations({ count: 2, tokens: 100 });
+    const long = (from) => Array.from({ length: 20 }, (_, i) => from + i);
+    const one = kept.take(long(0));
+    kept.give(one, long(0));
+    const two = kept.take(long(100));
+    expect(two.cache).not.toBe(one.cache);
+    // Who uses it has it alone.
+    expect(kept.take([...long(0), 5]).cache).toBe(one.cache);
+    expect(kept.take([...long(0), 5]).cache).not.toBe(one.cache);
+    kept.give(one, long(0));
+    kept.give(two, long(100));
+    expect(kept.take(long(0).slice(0, 15)).cache).not.toBe(one.cache);
+    const three = kept.take(long(200));
+    kept.give(three, long(200));
+    expect(kept.take(long(0)).cache).not.toBe(one.cache);
+    kept.give(three, Array(101).fill(0));
+    expect(kept.clear()).toBe(false);
+  });
+});
+
 describe('folders', () => {
   let folder;
   beforeAll(() => {
@@ -315,7 +386,7 @@ describe('folders', () => {
     const row = (id) => [0, 1, 2].map((i) => Math.fround(Math.sin((id * 3 + i) * 1.7)));
     const vectorOf = async (name, text) => {
       const hub = await loadHub({ name, version: '1', path: path.join(folder, name), context });
-      const vector = await hub.text.embed(hub.text.tokensOf(text));
+      const vector = await hub.text.embed((await hub.text.tokensOf([text]))[0]);
       hub.destroy();
       return [...vector];
     };
@@ -330,6 +401,6 @@ describe('folders', () => {
   test('texts and pairs that are too long keep the tokens behind them', () => {
     const tokenizer = new TextTokenizer(wordTokenizer(['a', 'b']), {});
     expect([tokenizer.tail(false), tokenizer.tail(true), bytes.tail(false)]).toEqual([1, 1, 0]);
-    expect(tokenizer.encodePair('a', 'b')).toEqual({ ids: [2, 4, 3, 5, 3], types: [0, 0, 0, 1, 1] });
+    expect(tokenizer.encodeRow({ text: 'a', pair: 'b' })).toEqual({ ids: [2, 4, 3, 5, 3], types: [0, 0, 0, 1, 1] });
   });
 });

@@ -46,8 +46,9 @@ const textsOf = (messages) => messages.flatMap((message) => [message?.content].f
  * @param {object} body
  * @param {import('./language-model.js').LanguageModel} model
  * @param {typeof import('./requests.js').LIMITS} limits
+ * @param {AbortSignal} signal
  */
-function readChat(body, model, limits) {
+async function readChat(body, model, limits, signal) {
   if (!model.template.exists) throw unsupported('model', 'The model has no chat template. Use /v1/completions.');
   const common = readCommon(body, model, limits);
   const messages = read(body, 'messages', is.array, 'an array of messages');
@@ -59,7 +60,7 @@ function readChat(body, model, limits) {
   const text = model.template.render(messages, { tools: tools?.list, more: readVariables(body) });
   requireCharacters('messages', [text], limits);
   // The template writes the tokens that begin a text.
-  const prompt = model.tokenizer.encode(text, { special: false });
+  const [prompt] = await model.encode([text], { special: false, param: 'messages', signal });
   const room = model.roomFor(prompt, 'messages');
   const maxTokens = readMaxTokens(body, ['max_completion_tokens', 'max_tokens'], Math.min(limits.maxTokens, model.usual.max_new_tokens ?? Infinity), room);
   return { ...common, prompts: [prompt], maxTokens, tools, logprobs, alternatives: logprobs.alternatives, showsMarks: tools !== undefined };

@@ -26,17 +26,18 @@ function readTexts(body, name, most, limits) {
   return list;
 }
 
-/** The tokens of a prompt. Those of a client must be some of the model's. */
-function tokensOf(model, prompt) {
-  if (!is.string(prompt)) {
-    const unknown = prompt.find((id) => !model.tokenizer.has(id));
-    if (unknown !== undefined) throw invalid('prompt', `prompt: found the token ${unknown}, which the model does not have.`);
-    return prompt;
-  }
-  const ids = model.tokenizer.encode(prompt);
+/** The tokens of prompts. Those of a client must be some of the model's. */
+async function tokensOf(model, prompts, signal) {
+  const unknown = prompts.filter(is.array).flat().find((id) => !model.tokenizer.has(id));
+  if (unknown !== undefined) throw invalid('prompt', `prompt: found the token ${unknown}, which the model does not have.`);
+  const texts = await model.encode(prompts.filter(is.string), { special: true, param: 'prompt', signal });
+  return prompts.map((prompt) => (is.string(prompt) ? orBeginning(model, texts.shift()) : prompt));
+}
+
+/** Nothing is a prompt for a model that has a token for the beginning, or one for the end. */
+function orBeginning(model, ids) {
   if (ids.length > 0) return ids;
-  // Nothing is a prompt for a model that has a token for the beginning, or one for the end.
-  const [begin = model.ends[0]] = [model.tokenizer.idOf(model.tokenizer.named.bos_token)];
+  const begin = model.tokenizer.idOf(model.tokenizer.named.bos_token) ?? model.ends[0];
   if (begin === undefined) throw invalid('prompt', 'prompt: found an empty text, allowed one with a token at least.');
   return [begin];
 }
@@ -45,8 +46,9 @@ function tokensOf(model, prompt) {
  * @param {object} body
  * @param {import('./language-model.js').LanguageModel} model
  * @param {typeof import('./requests.js').LIMITS} limits
+ * @param {AbortSignal} signal
  */
-function readCompletion(body, model, limits) {
+async function readCompletion(body, model, limits, signal) {
   const common = readCommon(body, model, limits);
   const texts = readTexts(body, 'prompt', limits.prompts, limits);
   if (texts.length * common.count > limits.choices) throw invalid('prompt', `prompt: found ${texts.length} prompts with ${common.count} choices each, allowed at most ${limits.choices} choices.`);
@@ -55,7 +57,7 @@ function readCompletion(body, model, limits) {
   const alternatives = read(body, 'logprobs', is.whole(0, 20), 'a whole number from 0 to 20');
   const echo = readFlag(body, 'echo');
   if (echo && alternatives !== undefined) throw invalid('echo', 'echo: not allowed with logprobs: those of the prompt are not computed.');
-  const prompts = texts.map((prompt) => tokensOf(model, prompt));
+  const prompts = await tokensOf(model, texts, signal);
   const room = Math.min(...prompts.map((prompt) => model.roomFor(prompt, 'prompt')));
   const maxTokens = readMaxTokens(body, ['max_tokens'], USUAL, room);
   const echoes = echo ? texts.map((text, i) => (is.string(text) ? text : model.tokenizer.decode(prompts[i]))) : undefined;

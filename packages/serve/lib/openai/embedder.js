@@ -3,7 +3,7 @@
 // Texts → vectors, as sentence-transformers makes them.
 
 const { Encoder } = require('./encoder.js');
-const { invalid, tooLong } = require('./errors.js');
+const { invalid, mostCharacters, tooLong } = require('./errors.js');
 const { normalize, poolingOf } = require('./pooling.js');
 
 /** Outputs by preference: whole sentences' vectors first, which exporters of sentence-transformers add. */
@@ -13,6 +13,7 @@ const TOKENS = ['token_embeddings', 'last_hidden_state'];
 class Embedder {
   kind = 'embed';
   #tokenizer;
+  #tokenizing;
   #encoder;
   #normalizes;
   #prompts;
@@ -22,8 +23,9 @@ class Embedder {
    * @param {import('webnn-node/onnx').OnnxModel} model
    * @param {import('./folder.js').HubFolder} folder
    * @param {import('./tokenizer.js').TextTokenizer} tokenizer
+   * @param {import('./tokenizing.js').Tokenizing} tokenizing
    */
-  constructor(model, folder, tokenizer) {
+  constructor(model, folder, tokenizer, tokenizing) {
     const output = Embedder.outputOf(model);
     const { pooling, normalize: normalizes = true, dense = false } = folder.modules ?? {};
     const isPooled = SENTENCES.includes(output);
@@ -31,6 +33,7 @@ class Embedder {
     const pool = isPooled ? undefined : poolingOf(pooling);
     const read = isPooled ? rowOf : ({ data, dims: [, length, width] }, row, count) => pool(data, row * length * width, count, width);
     this.#tokenizer = tokenizer;
+    this.#tokenizing = tokenizing;
     this.#normalizes = normalizes;
     this.#prompts = { all: folder.prompts, usual: folder.defaultPrompt };
     this.#maxLength = folder.maxLength;
@@ -53,20 +56,28 @@ class Embedder {
   }
 
   /**
-   * The tokens of an input.
-   * @param {string | number[]} input
-   * @param {{truncate?: boolean, prompt?: string, param?: string}} [options]
-   * @returns {{ids: number[], types?: number[]}}
+   * The tokens of inputs.
+   * @param {(string | number[])[]} inputs
+   * @param {{truncate?: boolean, prompt?: string, param?: string, signal?: AbortSignal}} [options]
+   * @returns {Promise<{ids: number[], types?: number[]}[]>}
    */
-  tokensOf(input, { truncate = false, prompt = '', param = 'input' } = {}) {
-    const row = typeof input === 'string' ? this.#tokenizer.encodePair(prompt + input) : { ids: input };
+  async tokensOf(inputs, { truncate = false, prompt = '', param = 'input', signal } = {}) {
+    const isText = (input) => typeof input === 'string';
+    const most = mostCharacters(this.#maxLength);
+    const long = inputs.find((input) => isText(input) && input.length > most);
+    if (long !== undefined && !truncate) throw tooLong(param, long.length, this.#maxLength, 'characters');
+    const texts = await this.#tokenizing.encode(inputs.filter(isText).map((text) => ({ text: prompt + text.slice(0, most) })), signal);
+    return inputs.map((input) => this.#fitting(isText(input) ? texts.shift() : { ids: input }, { truncate, param, tail: isText(input) ? this.#tokenizer.tail(false) : 0 }));
+  }
+
+  /** A row that the network takes. */
+  #fitting(row, { truncate, param, tail }) {
     const { ids, types } = row;
     const unknown = ids.find((id) => !this.#tokenizer.has(id));
     if (unknown !== undefined) throw invalid(param, `${param}: found the token ${unknown}, which the model does not have.`);
     if (ids.length === 0) throw invalid(param, `${param}: found a text without tokens, allowed a text with one at least.`);
     if (ids.length <= this.#maxLength) return row;
     if (!truncate) throw tooLong(param, ids.length, this.#maxLength);
-    const tail = typeof input === 'string' ? this.#tokenizer.tail(false) : 0;
     const shorten = (list) => [...list.slice(0, this.#maxLength - tail), ...list.slice(list.length - tail)];
     return { ids: shorten(ids), types: types && shorten(types) };
   }
@@ -84,7 +95,12 @@ class Embedder {
   }
 
   async warmUp() {
-    await this.embed(this.tokensOf('a'));
+    const [row] = await this.tokensOf(['a']);
+    await this.embed(row);
+  }
+
+  destroy() {
+    this.#tokenizing.destroy();
   }
 }
 

@@ -26,7 +26,7 @@ async function embeddings(body, model, { limits, signal }) {
   const truncate = readFlag(body, 'truncate');
   const prompt = model.promptOf(read(body, 'prompt_name', is.string, 'a string'));
   if (inputs.some((input) => input === '')) throw invalid('input', 'input: found an empty text, allowed texts of one character at least.');
-  const rows = inputs.map((input) => model.tokensOf(input, { truncate, prompt }));
+  const rows = await model.tokensOf(inputs, { truncate, prompt, signal });
   const vectors = await Promise.all(rows.map((row) => model.embed(row, { dimensions, normalize, signal })));
   const tokens = rows.reduce((sum, { ids }) => sum + ids.length, 0);
   return {

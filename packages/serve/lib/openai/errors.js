@@ -31,6 +31,10 @@ const unknownModel = (name) => new ApiError(404, `The model ${JSON.stringify(nam
 const tooLong = (param, found, most, what = 'tokens') =>
   new ApiError(400, `This model's maximum context length is ${most} tokens, but ${param} has ${found} ${what}.`, { param, code: 'context_length_exceeded' });
 
+/** No text has so many characters for each of its tokens, so a longer one need not be tokenized to be refused. */
+const CHARACTERS_PER_TOKEN = 16;
+const mostCharacters = (tokens) => tokens * CHARACTERS_PER_TOKEN;
+
 /** What the ways of webnn-node to refuse a request for lack of memory have in common. */
 const isOutOfMemory = (error) => error?.name === 'QuotaExceededError';
 
@@ -53,4 +57,4 @@ function toApiError(error) {
 
 const bodyOf = ({ message, type, param, code }) => ({ error: { message, type, param, code } });
 
-module.exports = { ApiError, bodyOf, invalid, toApiError, tooLong, unknownModel, unsupported };
+module.exports = { ApiError, bodyOf, invalid, mostCharacters, toApiError, tooLong, unknownModel, unsupported };

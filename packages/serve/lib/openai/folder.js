@@ -15,7 +15,10 @@ const UNLIMITED = 1e9;
 
 /** @returns {Promise<any>} undefined if there is no such file */
 async function readJson(...parts) {
-  const text = await readText(...parts);
+  return parse(await readText(...parts), ...parts);
+}
+
+function parse(text, ...parts) {
   if (text === undefined) return undefined;
   try {
     return JSON.parse(text);
@@ -116,6 +119,7 @@ function lengthOf(config, tokenizerConfig, sentenceConfig) {
  * @property {object} config
  * @property {object} generation generation_config.json, or an empty object
  * @property {object | undefined} tokenizer tokenizer.json, if there is one
+ * @property {string | undefined} tokenizerText the same as text
  * @property {object} tokenizerConfig
  * @property {Record<string, string>} chatTemplates
  * @property {{pooling: object | undefined, normalize: boolean, dense: boolean} | undefined} modules
@@ -130,9 +134,10 @@ function lengthOf(config, tokenizerConfig, sentenceConfig) {
  * @returns {Promise<HubFolder>}
  */
 async function readFolder(folder, { file: wanted } = {}) {
-  const names = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'generation_config.json', 'sentence_bert_config.json', 'config_sentence_transformers.json'];
-  const [config, tokenizer, tokenizerConfig = {}, generation = {}, sentenceConfig, sentences = {}] = await Promise.all(names.map((name) => readJson(folder, name)));
+  const names = ['config.json', 'tokenizer_config.json', 'generation_config.json', 'sentence_bert_config.json', 'config_sentence_transformers.json'];
+  const [config, tokenizerConfig = {}, generation = {}, sentenceConfig, sentences = {}] = await Promise.all(names.map((name) => readJson(folder, name)));
   if (config === undefined) throw new Error(`${folder}: found no config.json`);
+  const tokenizerText = await readText(folder, 'tokenizer.json');
   const file = await modelFileOf(folder, config, wanted);
   if (file === undefined) throw new Error(`${folder}: found no ${wanted ?? 'model.onnx or model_q4.onnx'}, neither in onnx/ nor in the folder itself`);
   return {
@@ -140,7 +145,8 @@ async function readFolder(folder, { file: wanted } = {}) {
     file,
     config,
     generation,
-    tokenizer,
+    tokenizer: parse(tokenizerText, folder, 'tokenizer.json'),
+    tokenizerText,
     tokenizerConfig,
     chatTemplates: await chatTemplatesOf(folder, tokenizerConfig),
     modules: await modulesOf(folder),

@@ -12,6 +12,9 @@ const { LIMITS, is, read, readBody } = require('./requests.js');
 const { rerank } = require('./rerank.js');
 const { TextMetrics } = require('./metrics.js');
 
+/** Bytes of a request: text is short, and JSON is parsed on the thread of all requests. */
+const BODY = 8 * 2 ** 20;
+
 /** What each kind of model answers. */
 const PATHS = { generate: '/v1/chat/completions or /v1/completions', embed: '/v1/embeddings', rerank: '/rerank' };
 
@@ -25,11 +28,11 @@ async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }
   fastify.setErrorHandler(answerError);
   const served = { registry, limits, counted };
   for (const [path, kind] of [['/v1/chat/completions', chat], ['/v1/completions', completions]]) {
-    fastify.post(path, (request, reply) => generated(request, reply, kind, served));
+    fastify.post(path, { bodyLimit: BODY }, (request, reply) => generated(request, reply, kind, served));
   }
-  fastify.post('/v1/embeddings', (request, reply) => encoded(request, reply, 'embed', embeddings, served));
+  fastify.post('/v1/embeddings', { bodyLimit: BODY }, (request, reply) => encoded(request, reply, 'embed', embeddings, served));
   for (const path of ['/rerank', '/v1/rerank', '/v2/rerank']) {
-    fastify.post(path, (request, reply) => encoded(request, reply, 'rerank', rerank, served));
+    fastify.post(path, { bodyLimit: BODY }, (request, reply) => encoded(request, reply, 'rerank', rerank, served));
   }
   fastify.get('/v1/models', async () => ({ object: 'list', data: textModels(registry).map(aboutModel) }));
   // A name may have slashes.
@@ -109,7 +112,7 @@ async function generated(request, reply, kind, { registry, limits, counted }) {
   const gone = watch(reply);
   const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
   return registry.use(name, undefined, async ({ hub: { text: model } }) => {
-    const wish = kind.read(body, model, limits);
+    const wish = await kind.read(body, model, limits, gone.signal);
     const usage = counted.begin(name, wish);
     const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
     const more = { wish, about, tokenizer: model.tokenizer };

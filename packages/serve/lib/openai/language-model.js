@@ -2,20 +2,25 @@
 
 // A decoder with its tokenizer and chat template: prompts → choices, piece by piece.
 
-const { generate } = require('webnn-node/generate');
+const { GenerationCache, generate } = require('webnn-node/generate');
 const { finite, mostProbable } = require('./alternatives.js');
 const { ChatTemplate } = require('./chat-template.js');
+const { Conversations } = require('./conversations.js');
 const { Detokenizer } = require('./detokenizer.js');
-const { tooLong } = require('./errors.js');
+const { mostCharacters, tooLong } = require('./errors.js');
 const { Stops } = require('./stops.js');
 const { MARKS } = require('./tool-calls.js');
+
+/** How much is kept of earlier conversations. */
+const KEPT = { count: 16, tokens: 32_768 };
 
 /**
  * A token with what is known about it.
  * @typedef {{id: number, logprob: number, alternatives: {id: number, logprob: number}[]}} Logged
  *
  * A piece of a choice.
- * @typedef {{index: number, text: string, tokens: Logged[], finish?: 'stop' | 'length'}} Piece
+ * @typedef {{index: number, text: string, tokens: Logged[], count: number, cached: number, finish?: 'stop' | 'length'}} Piece `count` is the
+ * number of tokens of the choice so far, `cached` that of the prompt's tokens that were not computed again
  */
 
 /** The text of one sequence: what is complete, and up to which token it goes. */
@@ -28,7 +33,8 @@ class Choice {
   #sent = 0;
   /** What has not been given away. */
   #piece = { text: '', tokens: [] };
-  count = 0;
+  /** All tokens so far. @type {number[]} */
+  ids = [];
 
   constructor(detokenizer, stops) {
     this.#detokenizer = detokenizer;
@@ -37,7 +43,7 @@ class Choice {
 
   /** Adds a token. @returns {boolean} whether a stop string ends the text */
   push(token) {
-    this.count++;
+    this.ids.push(token.id);
     const text = this.#detokenizer.push(token.id);
     const begin = this.#length;
     this.#length += text.length;
@@ -87,10 +93,13 @@ class LanguageModel {
    * @param {import('webnn-node/onnx').OnnxModel} model
    * @param {import('./folder.js').HubFolder} folder
    * @param {import('./tokenizer.js').TextTokenizer} tokenizer
+   * @param {import('./tokenizing.js').Tokenizing} tokenizing
    */
-  constructor(model, folder, tokenizer) {
+  constructor(model, folder, tokenizer, tokenizing) {
     this.model = model;
     this.tokenizer = tokenizer;
+    this.tokenizing = tokenizing;
+    this.conversations = new Conversations(KEPT);
     this.template = new ChatTemplate(folder.chatTemplates, tokenizer.named);
     this.maxLength = folder.maxLength;
     const { config, generation } = folder;
@@ -100,6 +109,19 @@ class LanguageModel {
     /** What generation_config.json says about sampling. */
     this.usual = generation;
     this.marks = new Set(MARKS.map((mark) => tokenizer.idOf(mark)).filter((id) => id !== undefined));
+  }
+
+  /**
+   * The tokens of a text.
+   * @param {string[]} texts
+   * @param {{special: boolean, param: string, signal: AbortSignal}} options
+   * @returns {Promise<number[][]>}
+   */
+  async encode(texts, { special, param, signal }) {
+    const long = texts.find((text) => text.length > mostCharacters(this.maxLength));
+    if (long !== undefined) throw tooLong(param, long.length, this.maxLength, 'characters');
+    const rows = await this.tokenizing.encode(texts.map((text) => ({ text, special })), signal);
+    return rows.map(({ ids }) => ids);
   }
 
   /** The positions that are left behind a prompt, which must be one at least. */
@@ -135,18 +157,53 @@ class LanguageModel {
       signal,
       ...(alternatives > 0 && { logits: (logits, { sequence }) => void probable.set(sequence, mostProbable(logits, alternatives)) }),
     };
-    for await (const { sequence: index, finish } of generate(this.model, prompts, options)) {
+    for await (const { token, cached } of this.#tokens(prompts, choices, options)) {
+      const { sequence: index, finish } = token;
       const choice = choices[index];
       if (finish !== undefined) choice.end();
       const { text, tokens } = choice.take();
-      if (text !== '' || tokens.length > 0 || finish !== undefined) yield { index, text, tokens, count: choice.count, ...(finish && { finish }) };
+      if (text !== '' || tokens.length > 0 || finish !== undefined) yield { index, text, tokens, count: choice.ids.length, cached, ...(finish && { finish }) };
     }
+  }
+
+  /** The tokens of `generate`. A single sequence continues an earlier conversation, if its prompt begins like one. */
+  async *#tokens(prompts, choices, options) {
+    const [prompt] = prompts;
+    const conversation = choices.length === 1 ? this.conversations.take(prompt) : { cache: new GenerationCache() };
+    const { cache } = conversation;
+    try {
+      for await (const token of this.#generate(prompts, { ...options, cache })) yield { token, cached: cache.known.reduce((a, b) => a + b, 0) };
+    } finally {
+      if (choices.length === 1) this.conversations.give(conversation, [...prompt, ...choices[0].ids]);
+      else cache.destroy();
+    }
+  }
+
+  /** Where the memory does not suffice, earlier conversations are forgotten. */
+  async *#generate(prompts, options) {
+    const tokens = generate(this.model, prompts, options);
+    let first;
+    try {
+      first = await tokens.next();
+    } catch (error) {
+      if (error?.name !== 'QuotaExceededError' || !this.conversations.clear()) throw error;
+      yield* generate(this.model, prompts, options);
+      return;
+    }
+    if (first.done) return;
+    yield first.value;
+    yield* tokens;
   }
 
   async warmUp() {
     const prompt = this.tokenizer.encode('a');
     const tokens = generate(this.model, prompt.length > 0 ? prompt : [0], { maxNewTokens: 2 });
     while (!(await tokens.next()).done);
+  }
+
+  destroy() {
+    this.tokenizing.destroy();
+    this.conversations.destroy();
   }
 }
 

@@ -9,6 +9,7 @@ const { readFolder } = require('./folder.js');
 const { LanguageModel } = require('./language-model.js');
 const { Reranker } = require('./reranker.js');
 const { TextTokenizer } = require('./tokenizer.js');
+const { Tokenizing } = require('./tokenizing.js');
 
 /** Options of `loadOnnx` that text has no use for: its texts are joined otherwise. */
 const withoutBatching = ({ batching: _, ...options }) => options;
@@ -23,7 +24,10 @@ function textOf(model, folder) {
   const has = (list, name) => list.some((one) => one.name === name);
   const isSequenceClassifier = (folder.config.architectures ?? []).some((name) => name.endsWith('ForSequenceClassification'));
   const hasCache = model.inputs.some(({ name }) => name.startsWith('past'));
-  const make = (Kind) => new Kind(model, folder, new TextTokenizer(folder.tokenizer, folder.tokenizerConfig));
+  const make = (Kind) => {
+    const tokenizer = new TextTokenizer(folder.tokenizer, folder.tokenizerConfig);
+    return new Kind(model, folder, tokenizer, new Tokenizing(tokenizer, { json: folder.tokenizerText, config: folder.tokenizerConfig }));
+  };
   if (has(model.outputs, 'logits')) {
     if (hasCache) return make(LanguageModel);
     const isOne = Object.keys(folder.config.id2label ?? { 0: '' }).length === 1 || folder.config.num_labels === 1;
@@ -45,7 +49,11 @@ async function loadHub({ name, path: folder, context, onnx = {}, log }) {
     const text = textOf(model, description);
     if (text === undefined) log?.info({ model: name }, 'a model of the hub that is served for tensors only');
     await text?.warmUp();
-    return { onnx: model, text, loaded: Math.floor(Date.now() / 1000), destroy: () => model.destroy() };
+    const destroy = () => {
+      text?.destroy();
+      model.destroy();
+    };
+    return { onnx: model, text, loaded: Math.floor(Date.now() / 1000), destroy };
   } catch (error) {
     model.destroy();
     throw error;

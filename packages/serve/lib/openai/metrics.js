@@ -8,6 +8,7 @@ const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 class TextMetrics {
   #prompt;
+  #cached;
   #generated;
   #first;
   #between;
@@ -16,6 +17,7 @@ class TextMetrics {
   constructor(register) {
     const more = { labelNames: ['model'], registers: [register] };
     this.#prompt = new Counter({ name: 'webnn_prompt_tokens_total', help: 'Tokens of prompts and of texts that were embedded or ranked', ...more });
+    this.#cached = new Counter({ name: 'webnn_cached_prompt_tokens_total', help: 'Tokens of prompts that were not computed again', ...more });
     this.#generated = new Counter({ name: 'webnn_generated_tokens_total', help: 'Tokens that were generated', ...more });
     this.#first = new Histogram({ name: 'webnn_time_to_first_token_seconds', help: 'Time until the first token of a request', buckets: SECONDS, ...more });
     this.#between = new Histogram({ name: 'webnn_generation_seconds', help: 'Time from the first token of a request to its last', buckets: SECONDS, ...more });
@@ -34,14 +36,15 @@ class TextMetrics {
     const begin = performance.now();
     const promptTokens = prompts.reduce((sum, ids) => sum + ids.length, 0);
     const counts = new Map();
+    let cached = 0;
     const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
     const label = { model };
     this.prompt(model, promptTokens);
-    const [first, between, generated] = [this.#first, this.#between, this.#generated];
+    const [first, between, generated, reused] = [this.#first, this.#between, this.#generated, this.#cached];
     return {
       /** As clients see it. */
       get figures() {
-        return { prompt_tokens: promptTokens, completion_tokens: total(), total_tokens: promptTokens + total() };
+        return { prompt_tokens: promptTokens, completion_tokens: total(), total_tokens: promptTokens + total(), prompt_tokens_details: { cached_tokens: cached } };
       },
       async *watch(pieces) {
         let firstAt;
@@ -50,6 +53,8 @@ class TextMetrics {
             if (firstAt === undefined) {
               firstAt = performance.now();
               first.observe(label, (firstAt - begin) / 1000);
+              cached = piece.cached;
+              reused.inc(label, cached);
             }
             counts.set(piece.index, piece.count);
             yield piece;

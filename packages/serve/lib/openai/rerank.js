@@ -25,7 +25,7 @@ function readDocuments(body, name, limits) {
 
 /** The documents with their scores, the best first. */
 async function ranked({ query, texts, name, truncate, isRaw, model, signal }) {
-  const rows = texts.map((text, i) => model.tokensOf(query, text, { truncate, param: `${name}[${i}]` }));
+  const rows = await model.tokensOf(query, texts, { truncate, param: name, signal });
   const logits = await Promise.all(rows.map((row) => model.score(row, signal)));
   const list = logits.map((logit, index) => ({ index, score: isRaw ? logit : sigmoid(logit) }));
   return { list: list.sort((a, b) => b.score - a.score || a.index - b.index), tokens: rows.reduce((sum, { ids }) => sum + ids.length, 0) };
@@ -39,10 +39,11 @@ async function ranked({ query, texts, name, truncate, isRaw, model, signal }) {
 async function rerank(body, model, { limits, signal, name: modelName }) {
   const query = read(body, 'query', is.string, 'a string');
   if (query === undefined || query === '') throw invalid('query', 'query: found none, allowed a text.', 'missing_required_parameter');
-  requireCharacters('query', [query], limits);
   const isPlain = body.texts !== undefined && body.documents === undefined;
   const name = isPlain ? 'texts' : 'documents';
   const texts = readDocuments(body, name, limits);
+  // Each text is read with the query.
+  requireCharacters('query', [...texts, ...texts.map(() => query)], limits);
   // text-embeddings-inference refuses long texts unless it is told otherwise; the others cut them.
   const truncate = read(body, 'truncate', is.boolean, 'true or false') ?? !isPlain;
   const isRaw = readFlag(body, 'raw_scores');

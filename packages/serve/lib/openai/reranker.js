@@ -3,11 +3,12 @@
 // A cross-encoder: a query and a text → how well they fit.
 
 const { Encoder } = require('./encoder.js');
-const { tooLong } = require('./errors.js');
+const { mostCharacters, tooLong } = require('./errors.js');
 
 class Reranker {
   kind = 'rerank';
   #tokenizer;
+  #tokenizing;
   #encoder;
   #maxLength;
 
@@ -15,9 +16,11 @@ class Reranker {
    * @param {import('webnn-node/onnx').OnnxModel} model
    * @param {import('./folder.js').HubFolder} folder
    * @param {import('./tokenizer.js').TextTokenizer} tokenizer
+   * @param {import('./tokenizing.js').Tokenizing} tokenizing
    */
-  constructor(model, folder, tokenizer) {
+  constructor(model, folder, tokenizer, tokenizing) {
     this.#tokenizer = tokenizer;
+    this.#tokenizing = tokenizing;
     this.#maxLength = folder.maxLength;
     const pad = tokenizer.idOf(tokenizer.named.pad_token) ?? folder.config.pad_token_id ?? 0;
     const read = ({ data, dims }, row) => data[row * dims.slice(1).reduce((a, b) => a * b, 1)];
@@ -25,21 +28,26 @@ class Reranker {
   }
 
   /**
-   * The tokens of a query and a text. Of a pair that is too long the text loses its end, if that is allowed.
+   * The tokens of a query with each text. A text of a pair that is too long loses its end, if that is allowed.
    * @param {string} query
-   * @param {string} text
-   * @param {{truncate?: boolean, param?: string}} [options]
+   * @param {string[]} texts
+   * @param {{truncate?: boolean, param?: string, signal?: AbortSignal}} [options]
    */
-  tokensOf(query, text, { truncate = false, param = 'documents' } = {}) {
-    const row = this.#tokenizer.encodePair(query, text);
-    const count = row.ids.length;
-    if (count <= this.#maxLength) return row;
+  async tokensOf(query, texts, { truncate = false, param = 'documents', signal } = {}) {
+    const most = mostCharacters(this.#maxLength);
+    if (query.length > most) throw tooLong('query', query.length, this.#maxLength, 'characters');
+    const long = texts.findIndex((text) => text.length > most);
+    if (long >= 0 && !truncate) throw tooLong(`${param}[${long}]`, texts[long].length, this.#maxLength, 'characters');
+    const [alone, ...rows] = await this.#tokenizing.encode([{ text: query }, ...texts.map((text) => ({ text: query, pair: text.slice(0, most) }))], signal);
     const tail = this.#tokenizer.tail(true);
-    const alone = this.#tokenizer.encodePair(query, '').ids.length;
-    if (alone + tail > this.#maxLength) throw tooLong('query', alone, this.#maxLength);
-    if (!truncate) throw tooLong(param, count, this.#maxLength, 'tokens with the query');
-    const shorten = (list) => [...list.slice(0, this.#maxLength - tail), ...list.slice(count - tail)];
-    return { ids: shorten(row.ids), types: shorten(row.types) };
+    if (alone.ids.length + tail > this.#maxLength) throw tooLong('query', alone.ids.length, this.#maxLength);
+    return rows.map((row, i) => {
+      const count = row.ids.length;
+      if (count <= this.#maxLength) return row;
+      if (!truncate) throw tooLong(`${param}[${i}]`, count, this.#maxLength, 'tokens with the query');
+      const shorten = (list) => [...list.slice(0, this.#maxLength - tail), ...list.slice(count - tail)];
+      return { ids: shorten(row.ids), types: shorten(row.types) };
+    });
   }
 
   /**
@@ -52,7 +60,12 @@ class Reranker {
   }
 
   async warmUp() {
-    await this.score(this.tokensOf('a', 'a'));
+    const [row] = await this.tokensOf('a', ['a']);
+    await this.score(row);
+  }
+
+  destroy() {
+    this.#tokenizing.destroy();
   }
 }
 

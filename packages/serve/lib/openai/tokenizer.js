@@ -80,12 +80,11 @@ class TextTokenizer {
 
   /**
    * The tokens of one text, or of two, with the types that tell them apart.
-   * @param {string} text
-   * @param {string | null} [pair]
+   * @param {{text: string, pair?: string, special?: boolean}} texts
    * @returns {{ids: number[], types: number[]}}
    */
-  encodePair(text, pair = null) {
-    const { ids, token_type_ids: types } = this.#tokenizer.encode(text, { text_pair: pair, return_token_type_ids: true });
+  encodeRow({ text, pair = null, special = true }) {
+    const { ids, token_type_ids: types } = this.#tokenizer.encode(text, { text_pair: pair, return_token_type_ids: true, add_special_tokens: special });
     return { ids: this.#known(ids), types: types ?? ids.map(() => 0) };
   }
 
@@ -93,7 +92,7 @@ class TextTokenizer {
   tail(isPair) {
     if (!this.#edges.has(isPair)) {
       const [last] = this.encode('a', { special: false }).slice(-1);
-      const { ids } = this.encodePair('a', isPair ? 'a' : null);
+      const { ids } = this.encodeRow({ text: 'a', ...(isPair && { pair: 'a' }) });
       this.#edges.set(isPair, ids.length - 1 - ids.lastIndexOf(last));
     }
     return this.#edges.get(isPair);
