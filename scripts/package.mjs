@@ -6,7 +6,7 @@ import { checkAddon } from './package/check.mjs';
 import { compileAddon } from './package/compile.mjs';
 import { checkPackages } from './package/manifest.mjs';
 import { writeNotices, writeSbom } from './package/notices.mjs';
-import { dist, packJavaScript, packOverride, packPlatform } from './package/pack.mjs';
+import { dist, packJavaScript, packOverride, packPlatform, packServe } from './package/pack.mjs';
 import { buildable, targets } from './package/targets.mjs';
 import { prepareTools } from './package/tools.mjs';
 import { stop } from './stop.mjs';
@@ -50,7 +50,8 @@ async function packageFor(name) {
 async function packJavaScriptPackages() {
   const main = await packJavaScript();
   const override = await packOverride();
-  return `${megabytes(main.size)} and ${megabytes(override.size)}`;
+  const server = await packServe();
+  return [main, override, server].map(({ size }) => megabytes(size)).join(', ');
 }
 
 function megabytes(bytes) {

@@ -18,7 +18,7 @@ function slow() {
   const size = 1024;
   const weights = tensor('w', 'float', [size, size], new Float32Array(size * size).fill(1e-3));
   const nodes = [{ op: 'Expand', inputs: ['x', 'shape'], outputs: ['m0'] }];
-  const count = 24;
+  const count = 12;
   for (let i = 0; i < count; i++) nodes.push({ op: 'MatMul', inputs: [`m${i}`, 'w'], outputs: [`m${i + 1}`] });
   nodes.push({ op: 'ReduceSum', inputs: [`m${count}`], outputs: ['y'], attributes: { keepdims: 0 } });
   const shape = tensor('shape', 'int64', [2], BigInt64Array.of(1024n, 1024n));

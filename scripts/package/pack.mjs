@@ -1,5 +1,5 @@
 // Lays a package's files together, and has npm pack them.
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { npmCommand } from '../install.mjs';
 import { inRepository } from '../repository.mjs';
@@ -61,6 +61,21 @@ export async function packOverride(destination = dist) {
   const { version, ...rest } = common();
   const dependencies = { ...description.dependencies, 'webnn-node': `^${version}` };
   writeJson(path.join(folder, 'package.json'), { ...description, ...rest, dependencies, files: [...description.files, ...licences] });
+  return pack(folder, destination);
+}
+
+/** The server wants this version of ours. */
+export async function packServe(destination = dist) {
+  const folder = emptyFolder('serve');
+  const source = inRepository('packages', 'serve');
+  const { devDependencies, ...description } = readJson(path.join(source, 'package.json'));
+  void devDependencies;
+  for (const file of description.files) cpSync(path.join(source, file), path.join(folder, file), { recursive: true });
+  copyLicences(folder);
+  writeFileSync(path.join(folder, 'README.md'), linksFor([])('packages/serve/README.md', readFileSync(path.join(source, 'README.md'), 'utf8')));
+  const { version } = common();
+  const peerDependencies = { ...description.peerDependencies, 'webnn-node': `^${version}` };
+  writeJson(path.join(folder, 'package.json'), { ...description, ...common(), peerDependencies, files: [...description.files, ...licences] });
   return pack(folder, destination);
 }
 

@@ -4,7 +4,7 @@
 //
 //   minilm.onnx                      a file
 //   minilm/1/model.onnx              Triton's folder, with a version for each number
-//   minilm/model.onnx                a folder with one model
+//   minilm/model.onnx                a folder with one model, by any name if there is no other
 //   minilm/config.json, onnx/*.onnx  a folder of the hub
 
 const fs = require('node:fs/promises');
@@ -60,8 +60,9 @@ async function findVersions(name, folder) {
   }
   if (versions.length > 0) return versions.sort((one, other) => Number(one.version) - Number(other.version));
   if (inside.includes('config.json') || inside.includes('tokenizer.json')) return [{ name, version: '1', kind: 'hub', path: folder }];
-  if (inside.includes('model.onnx')) return [{ name, version: '1', kind: 'onnx', path: path.join(folder, 'model.onnx') }];
-  return [];
+  const files = inside.filter((entry) => entry.endsWith('.onnx'));
+  const only = files.includes('model.onnx') ? 'model.onnx' : files.length === 1 ? files[0] : undefined;
+  return only === undefined ? [] : [{ name, version: '1', kind: 'onnx', path: path.join(folder, only) }];
 }
 
 async function isFile(file) {

@@ -45,6 +45,7 @@ class Registry {
   /** Loads everything that there is. A model that cannot be loaded is an error. */
   async loadAll() {
     const names = [...new Set((await this.#find()).map(({ name }) => name))];
+    if (names.length === 0) throw new ServeError('missing', `${this.#options.folder ?? 'models'}: found no models`);
     for (const name of names) await this.load(name);
     this.#isReady = true;
   }

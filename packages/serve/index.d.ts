@@ -1,0 +1,123 @@
+/** A server of models on webnn-node: the Open Inference Protocol over REST and gRPC, and OpenAI's interface. */
+
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import type { MLContext, MLDeviceType } from 'webnn-node';
+import type { OnnxInput, OnnxLoadOptions, OnnxModel, OnnxResult } from 'webnn-node/onnx';
+
+export interface ServeOptions {
+  /**
+   * A folder of models (`NAME.onnx`, `NAME/VERSION/model.onnx`, `NAME/` of the Hugging Face Hub), or files and folders by the names of models.
+   */
+  models: string | Record<string, string>;
+  /** `models` is the file or the folder of one model, with this name. */
+  name?: string;
+  /** What computes. Default: a context of its own. */
+  context?: MLContext;
+  /** Of a context of its own. Default: `'cpu'`. */
+  deviceType?: MLDeviceType;
+  numThreads?: number;
+  /** Bytes of all models. Default: no limit; of `serve` 80 % of a container's limit. */
+  memoryLimit?: number;
+  /** Options for all models. Default: `batching: true` for models that compute rows apart. */
+  onnx?: OnnxLoadOptions;
+  /** So many of the latest versions of a model are loaded. Default: all. */
+  versions?: number;
+  /** A logger of pino. Default: no logs. */
+  logger?: FastifyBaseLogger;
+  /** Requests need this bearer token, apart from probes. */
+  token?: string;
+  /** TLS, as `https.createServer` takes it. */
+  https?: { cert: string | Buffer; key: string | Buffer };
+  /** `false`: the promise resolves before the models are loaded. Default: `true`. */
+  waits?: boolean;
+  /** The most bytes of a request. Default: 64 MiB. */
+  bodyLimit?: number;
+  /** The most elements of all inputs of a request. Default: 2²⁶. */
+  maxElements?: number;
+  /** Requests that are answered at a time; more are refused with 429. Default: 256. */
+  maxInFlight?: number;
+  /** Default: 4096. */
+  maxConnections?: number;
+  /** The most milliseconds of a run, if the request does not say. Default: 60,000. */
+  timeout?: number;
+  /** Milliseconds in which a request must have arrived. Default: 60,000. */
+  requestTimeout?: number;
+}
+
+export interface RunOptions {
+  version?: string;
+  outputs?: string[];
+  signal?: AbortSignal;
+  /** As Triton has it: 1 is the highest, 0 the default. */
+  priority?: number;
+  /** Milliseconds. */
+  timeout?: number;
+}
+
+/** A version of a model that is loaded. */
+export interface LoadedModel {
+  readonly name: string;
+  readonly version: string;
+  /** undefined if a model of the hub has no tensors to be called with. */
+  readonly onnx: OnnxModel | undefined;
+}
+
+/** The models of a server. */
+export interface Registry {
+  readonly isReady: boolean;
+  all(): LoadedModel[];
+  latest(): LoadedModel[];
+  versions(name: string): string[];
+  get(name: string, version?: string): LoadedModel;
+  list(): Promise<{ name: string; version: string; state: string; reason: string }[]>;
+  /** Loads a model, or loads it again: what is served until then is served until the new one has run once. */
+  load(name: string): Promise<void>;
+  unload(name: string): Promise<void>;
+  run(name: string, feeds: Record<string, OnnxInput>, options?: RunOptions): Promise<Record<string, OnnxResult>>;
+}
+
+/** The requests of a server. */
+export interface Load {
+  readonly running: number;
+  readonly isDraining: boolean;
+  /** Refuses new requests with 503, and resolves when those that were accepted have ended. */
+  drain(): Promise<void>;
+}
+
+/** An instance of fastify: `listen()` it, add routes, `close()` it. */
+export type Server = FastifyInstance & {
+  readonly registry: Registry;
+  readonly load: Load;
+  /** Resolves when all models are loaded and have run once. */
+  readonly loaded: Promise<void>;
+};
+
+export function createServer(options: ServeOptions): Promise<Server>;
+
+/** Speaks gRPC for a server until it is closed. Resolves with the port. */
+export function listenGrpc(server: Server, options: { host?: string; port: number; token?: string; tls?: { cert: string | Buffer; key: string | Buffer } }): Promise<number>;
+
+/** What `npx webnn-node serve` does. Resolves with the exit code when the process has been told to end. */
+export function serve(
+  options: Omit<ServeOptions, 'logger' | 'https' | 'waits'> & {
+    /** Default: `'127.0.0.1'`. */
+    host?: string;
+    /** Default: 8000. */
+    port?: number;
+    /** Default: no gRPC. */
+    grpcPort?: number;
+    /** Milliseconds to answer what is under way after SIGTERM. Default: 25,000. */
+    grace?: number;
+    logLevel?: string;
+    tlsCert?: string;
+    tlsKey?: string;
+  },
+): Promise<number>;
+
+/** What a request is refused with. */
+export class ServeError extends Error {
+  readonly kind: string;
+  readonly statusCode: number;
+  readonly grpcStatus: string;
+  readonly retryAfter: number | undefined;
+}
