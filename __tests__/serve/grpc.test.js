@@ -118,13 +118,15 @@ test('cancels at the timeout of the request, at the deadline of the call, and wh
   const failures = server.metrics.statistics.of('slow', '1').failures;
   await expect(call('ModelInfer', { ...slow, parameters: { timeout: { int64_param: 1000 } } })).rejects.toMatchObject({ code: codes.DEADLINE_EXCEEDED });
   expect(failures.REJECTED).toBe(1);
-  await expect(call('ModelInfer', slow, { deadline: Date.now() + 30 })).rejects.toMatchObject({ code: codes.DEADLINE_EXCEEDED });
-  while (failures.CANCELED === 0) await setTimeout(5);
-  const running = client.ModelInfer(slow, () => {});
-  while (server.load.running === 0) await setTimeout(1);
-  running.cancel();
-  while (failures.CANCELED === 1) await setTimeout(5);
-  expect(server.load.running).toBe(0);
+  // On a busy machine a call may be over before it arrives, or the run before it is cancelled.
+  for (let ms = 20; failures.CANCELED === 0; ms += 10) await call('ModelInfer', slow, { deadline: Date.now() + ms }).catch(({ code }) => expect(code).toBe(codes.DEADLINE_EXCEEDED));
+  const before = failures.CANCELED;
+  while (failures.CANCELED === before) {
+    const running = client.ModelInfer(slow, () => {});
+    while (server.load.running === 0) await setTimeout(1);
+    running.cancel();
+    while (server.load.running > 0) await setTimeout(1);
+  }
 });
 
 test('answers each request of a stream, also after one that fails', async () => {

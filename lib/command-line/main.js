@@ -10,6 +10,7 @@ const USAGE = `webnn-node COMMAND [options]
   inspect MODEL.onnx    prints operators, parameters, memory, and unsupported nodes
   bench MODEL.onnx      measures latency, throughput and memory, beside onnxruntime-node and an earlier result
   profile MODEL.onnx    prints the time of each step and operator on the CPU; a page (--html), or a trace for Perfetto
+  serve FOLDER          serves models over HTTP and gRPC, with the package @webnn-node/serve
   cache                 lists, checks, clears and fills the cache of packed weights
   devices               lists the devices that createContext can select here
 
@@ -22,6 +23,7 @@ const commands = {
   inspect: () => require('./inspect.js'),
   bench: () => require('./bench.js'),
   profile: () => require('./profile.js'),
+  serve: () => require('./serve.js'),
   cache: () => require('./cache.js'),
   devices: () => require('./devices.js'),
 };
