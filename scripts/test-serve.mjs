@@ -18,12 +18,14 @@ import { Tally } from './tally.mjs';
 const minutes = 60;
 const isAll = process.argv.includes('all');
 /** Programs by the files with what they need. */
-const programs = { 'requirements.txt': ['triton.py', 'prometheus.py', 'deploy.py'], ...(isAll ? { 'kserve.txt': ['kserve_client.py'] } : {}) };
+const programs = { 'requirements.txt': ['triton.py', 'prometheus.py', 'deploy.py'], 'text.txt': ['openai_client.py'], ...(isAll ? { 'kserve.txt': ['kserve_client.py'] } : {}) };
 
 await setUp();
 const tally = new Tally();
 const folder = mkdtempSync(path.join(tmpdir(), 'webnn-node-serve-'));
-createRequire(import.meta.url)('../__tests__/serve/folder.js').fill(folder);
+const require = createRequire(import.meta.url);
+require('../__tests__/serve/folder.js').fill(folder);
+require('../__tests__/serve/openai/folders.js').fillText(folder);
 for (const [requirements, files] of Object.entries(programs)) {
   const name = requirements.replace('.txt', '');
   const { python, reason } = await environment(name, inRepository('scripts', 'serve', requirements));

@@ -7,27 +7,19 @@ const os = require('node:os');
 const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
 const { createServer } = require('@webnn-node/serve');
-const { END, lookUpModel, writeChat, writeEncoder } = require('./openai/folders.js');
+const { fillText } = require('./openai/folders.js');
 
 // LangChain would send traces to a server of its own.
 for (const name of ['LANGSMITH_TRACING', 'LANGCHAIN_TRACING_V2', 'LANGCHAIN_TRACING']) process.env[name] = 'false';
 
 const TOKEN = 'secret';
-const SCRIPTS = {
-  A: ['Hello', ' wor', 'ld', ...Buffer.from('😀'), END],
-  L: ['la', ' li', ' lu', 'la'],
-  T: ['<tool_call>', '\n{"name": "weather", "arguments": ', '{"city": "Paris"}}\n', '</tool_call>', END],
-  // What a template writes behind the answer of a tool ends with Z.
-  Z: ['It rains.', END],
-};
 
 let folder;
 let server;
 let baseURL;
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-clients-'));
-  writeChat(path.join(folder, 'chat'), SCRIPTS, { maxLength: 100_000 });
-  writeEncoder(path.join(folder, 'embed'), ['a', 'b', 'c'], { model: lookUpModel(7, 4), architecture: 'BertModel' });
+  fillText(folder);
   server = await createServer({ models: folder, token: TOKEN });
   baseURL = `${await server.listen({ port: 0, host: '127.0.0.1' })}/v1`;
 });

@@ -42,6 +42,36 @@ export interface ServeOptions {
   timeout?: number;
   /** Milliseconds in which a request must have arrived. Default: 60,000. */
   requestTimeout?: number;
+  /** Limits of OpenAI's interface and of rerankers. */
+  text?: TextLimits;
+}
+
+/** What one request for text may ask for. */
+export interface TextLimits {
+  /** Choices: `n` for each prompt. Default: 16. */
+  choices?: number;
+  /** Tokens of a choice of a chat that names no number. Default: 4096. */
+  maxTokens?: number;
+  /** Characters of all texts. Default: 2²⁰. */
+  characters?: number;
+  /** Texts to embed. Default: 2048. */
+  inputs?: number;
+  /** Texts to rank. Default: 1024. */
+  documents?: number;
+  /** Default: 64. */
+  prompts?: number;
+  /** Default: 2048. */
+  messages?: number;
+  /** Default: 128. */
+  tools?: number;
+  /** Stop strings. Default: 16. */
+  stops?: number;
+  /** Characters of a stop string. Default: 1024. */
+  stopCharacters?: number;
+  /** Objects inside each other. Default: 64. */
+  depth?: number;
+  /** Milliseconds that a client may take to read what was written of a stream. Default: 60,000. */
+  stall?: number;
 }
 
 export interface RunOptions {

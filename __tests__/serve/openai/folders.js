@@ -164,4 +164,21 @@ function writeEncoder(folder, words, { model, architecture, files = {}, maxLengt
   fs.writeFileSync(path.join(folder, 'onnx', 'model.onnx'), model);
 }
 
-module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, lookUpModel, sumModel, wordTokenizer, writeChat, writeEncoder };
+/** What models of tests say. */
+const SCRIPTS = {
+  A: ['Hello', ' wor', 'ld', ...Buffer.from('😀'), END],
+  C: ['one ', 'STO', 'P two', END],
+  // It goes on for ever.
+  L: ['la', ' li', ' lu', 'la'],
+  T: ['<tool_call>', '\n{"name": "weather", "arguments": ', '{"city": "Paris"}}\n', '</tool_call>', END],
+  // What a template writes behind the answer of a tool ends with Z.
+  Z: ['It rains.', END],
+};
+
+/** A model that chats and one that makes vectors. */
+function fillText(folder) {
+  writeChat(path.join(folder, 'chat'), SCRIPTS, { maxLength: 100_000 });
+  writeEncoder(path.join(folder, 'embed'), ['a', 'b', 'c'], { model: lookUpModel(7, 4), architecture: 'BertModel' });
+}
+
+module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, fillText, lookUpModel, sumModel, wordTokenizer, writeChat, writeEncoder };
