@@ -7,11 +7,14 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { setTimeout } = require('node:timers/promises');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const WIDTH = 512;
 const LAYERS = 4;
 const PACKED = LAYERS * WIDTH * WIDTH * 4;
+// Where nobody can set the times of a change, a file for what the weights hash to.
+const HASHES = process.platform === 'win32' ? 0 : 1;
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-cache-'));
 const model = path.join(root, 'model.onnx');
 const program = path.join(__dirname, 'processes', 'cached.js');
@@ -26,7 +29,13 @@ beforeAll(async () => {
   const inputs = [{ name: 'x', type: 'float', shape: [1, WIDTH] }];
   fs.writeFileSync(model, writeModel({ opset: 21, inputs, outputs: [{ name: 'y' }], nodes, initializers }));
   uncached = await load();
+  await grownOld();
 }, 60_000);
+
+/** Waits until the model's file has been as it is for so long that a change would show in its times. */
+async function grownOld() {
+  await setTimeout(Math.max(0, fs.statSync(model).ctimeMs + 2500 - Date.now()));
+}
 
 afterAll(() => fs.rmSync(root, { recursive: true }));
 
@@ -75,12 +84,40 @@ test('damaged files are packed again', async () => {
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
 }, 60_000);
 
+test('files of another version are packed again', async () => {
+  const folder = folderNamed('version');
+  await load(folder);
+  for (const name of fs.readdirSync(folder).filter((name) => name !== 'secret')) {
+    const bytes = fs.readFileSync(path.join(folder, name));
+    bytes[7] ^= 0xff;
+    fs.writeFileSync(path.join(folder, name), bytes);
+  }
+  const state = { hits: 0, misses: LAYERS, damaged: LAYERS + HASHES, written: LAYERS };
+  expect(await load(folder)).toMatchObject({ digest: uncached.digest, state });
+  expect((await load(folder)).state).toMatchObject({ hits: LAYERS, damaged: 0 });
+}, 60_000);
+
+test('a folder that cannot be written to is read', async () => {
+  const folder = folderNamed('read-only');
+  await load(folder);
+  const [gone] = packed(folder);
+  fs.rmSync(path.join(folder, gone));
+  const before = fs.readdirSync(folder);
+  fs.chmodSync(folder, 0o500);
+  const { digest, state } = await load(folder);
+  fs.chmodSync(folder, 0o700);
+  expect(digest).toBe(uncached.digest);
+  expect(state).toMatchObject({ hits: LAYERS - 1, misses: 1, damaged: 0 });
+  // The administrator may write anywhere.
+  if (process.getuid?.() !== 0 && process.platform !== 'win32') expect(fs.readdirSync(folder)).toEqual(before);
+}, 60_000);
+
 test('twenty processes begin together', async () => {
   const folder = folderNamed('race');
   const all = await Promise.all(Array.from({ length: 20 }, () => load(folder)));
   expect(all.map(({ digest }) => digest)).toEqual(Array(20).fill(uncached.digest));
   expect(all.map(({ state }) => state.damaged)).toEqual(Array(20).fill(0));
-  expect(fs.readdirSync(folder)).toHaveLength(LAYERS + 1);
+  expect(fs.readdirSync(folder)).toHaveLength(LAYERS + HASHES + 1);
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
 }, 120_000);
 
@@ -103,6 +140,35 @@ test('twenty processes begin together', async () => {
     expect(fs.readdirSync(folder)).toEqual([]);
   }, 60_000);
 
+  test('a later process reads no weights of a file that has not changed', async () => {
+    const folder = folderNamed('unread');
+    const [first, second] = [await load(folder), await load(folder)];
+    expect(first.read).toBeGreaterThan(PACKED);
+    expect(second.read).toBeLessThan(PACKED / 4);
+    expect(second).toMatchObject({ digest: uncached.digest, state: { hits: LAYERS, misses: 0 } });
+    // Without the file of hashes they are read again.
+    for (const name of fs.readdirSync(folder).filter((name) => name.endsWith('.hashes'))) fs.rmSync(path.join(folder, name));
+    expect((await load(folder)).read).toBeGreaterThan(PACKED);
+    expect((await load(folder)).read).toBeLessThan(PACKED / 4);
+    // Other weights, in a file of the same size with the same time.
+    const before = fs.statSync(model);
+    const [bytes, others] = [fs.readFileSync(model), fs.readFileSync(model)];
+    others.writeFloatLE(0.5, Math.floor(others.length * 0.4));
+    fs.writeFileSync(model, others);
+    fs.utimesSync(model, before.atime, before.mtime);
+    const changed = await load(folder);
+    const own = await load();
+    fs.writeFileSync(model, bytes);
+    expect(changed.read).toBeGreaterThan(PACKED);
+    expect(changed.digest).toBe(own.digest);
+    expect(own.digest).not.toBe(uncached.digest);
+    // What was written just now may change once more and look the same.
+    for (let i = 0; i < 2; i++) expect((await load(folder)).read).toBeGreaterThan(PACKED);
+    await grownOld();
+    expect((await load(folder)).read).toBeGreaterThan(PACKED);
+    expect((await load(folder)).read).toBeLessThan(PACKED / 4);
+  }, 120_000);
+
   test('processes beside each other share the memory', async () => {
     const folder = folderNamed('shared');
     await load(folder);
@@ -121,15 +187,15 @@ test('the command line fills, lists, checks and clears a cache', async () => {
   expect(cache('list')).toMatchObject({ bytes: 0, files: [] });
   expect(cache('add', model, '--threads', '1')).toMatchObject({ hits: 0, written: LAYERS });
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS, misses: 0 });
-  expect(cache('list').files).toHaveLength(LAYERS);
+  expect(cache('list').files).toHaveLength(LAYERS + HASHES);
   expect(cache('check').damaged).toEqual([]);
   const [name] = packed(folder);
   fs.truncateSync(path.join(folder, name), 100);
   expect(() => cache('check')).toThrow('Command failed');
   expect(packed(folder)).not.toContain(name);
   expect(cache('check').damaged).toEqual([]);
-  expect(cache('clear')).toMatchObject({ removed: LAYERS - 1 });
-  expect(packed(folder)).toEqual([]);
+  expect(cache('clear')).toMatchObject({ removed: LAYERS - 1 + HASHES });
+  expect(fs.readdirSync(folder)).toEqual(['secret']);
 }, 60_000);
 
 test('another folder of a process is refused, and what is no folder', () => {

@@ -28,7 +28,9 @@ pub use data::Data;
 pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_file, pin, unreadable};
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
-pub use identities::{Kept, greatest, identity, is_kept, known_greatest, known_identity, seed, set_seed};
+pub use identities::{
+    Finding, Kept, Store, greatest, identity, is_kept, known_greatest, known_identity, seed, set_seed, store_findings,
+};
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
 pub use reserve::check;

@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("backend", &["compiler", "disk_cache", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
     // The timeline runs the compiler's passes for its backend.
     ("timeline", &["backend", "compiler", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
-    ("onnx", &["backend", "error", "graph", "memory"]),
+    ("onnx", &["backend", "disk_cache", "error", "graph", "memory"]),
     ("program", &["done", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline", "watch"]),
     (
         "node",

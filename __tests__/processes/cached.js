@@ -19,14 +19,21 @@ function mapped() {
   return sum;
 }
 
+/** How many bytes the process has read, which are not mapped. */
+function read() {
+  return process.platform === 'linux' ? Number(/^rchar: (\d+)/m.exec(readFileSync('/proc/self/io', 'latin1'))[1]) : NaN;
+}
+
 async function main() {
   const [model, width, cache] = process.argv.slice(2);
   const context = await open({ numThreads: 1 });
+  const before = read();
   const loaded = await loadOnnx(context, model, { cache });
   const { y } = await loaded.run({ x: Float32Array.from({ length: Number(width) }, (_, i) => Math.cos(i)) });
+  const weights = read() - before;
   native.finishCache();
   const digest = createHash('sha256').update(y.data).digest('hex');
-  console.log(JSON.stringify({ digest, state: native.cacheState(), mapped: mapped() }));
+  console.log(JSON.stringify({ digest, state: native.cacheState(), mapped: mapped(), read: weights }));
   // Others may want to look at the same pages meanwhile.
   process.stdin.resume();
 }

@@ -21,7 +21,7 @@ const usage = `webnn-node cache ACTION [options]
   --help                   this text
 `;
 
-const NAME = /^[0-9a-f]{32}\.packed$/;
+const NAME = /^[0-9a-f]{32}\.(packed|hashes)$/;
 
 /** The files of a folder, which need not be there. */
 function files(folder) {

@@ -13,6 +13,7 @@
 use memmap2::MmapOptions;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::Xxh3;
@@ -66,19 +67,18 @@ pub enum Missing {
 }
 
 impl Stored {
-    /// Maps a file and reads all of it.
+    /// Maps a file of so many bytes and reads all of it.
     ///
     /// # Errors
     /// When it is not there, or not as it was written.
-    pub fn open(path: &Path, key: u128, length: Option<usize>, secret: u64) -> Result<Stored, Missing> {
+    pub fn open(path: &Path, key: u128, lengths: RangeInclusive<usize>, secret: u64) -> Result<Stored, Missing> {
         let file = File::open(path).map_err(|_| Missing::NotThere)?;
         let metadata = file.metadata().map_err(|_| Missing::NotThere)?;
         if !metadata.is_file() || !is_safe(&metadata) {
             return Err(Missing::NotThere);
         }
-        let expected = length.and_then(|length| length.checked_add(HEADER));
-        let is_as_long = expected.is_none_or(|expected| metadata.len() == expected as u64);
-        if metadata.len() <= HEADER as u64 || !is_as_long {
+        let length = usize::try_from(metadata.len()).ok().and_then(|length| length.checked_sub(HEADER));
+        if !length.is_some_and(|length| length > 0 && lengths.contains(&length)) {
             return Err(Missing::Damaged);
         }
         let mut options = MmapOptions::new();

@@ -1,19 +1,22 @@
-//! Packed weights on disk, for later processes and for those beside this one, which map the same pages.
+//! Packed weights on disk, for later processes and for those beside this one, which map the same pages; and what weights of model files hash
+//! to, so that a later process finds their packings without reading the file.
 //!
 //! A folder has a file for each packing, named by its key: a hash of what it was packed from and how, which is made with a secret of the
-//! folder. Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
+//! folder. It has a file for each model file (see [`findings`]). Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
 //! any doubt is a miss, and what is written without success is as if it had not been tried. So no state of the folder makes a load fail.
 //!
 //! A process has one cache: what its constants are known by depends on the secret.
 
 mod entry;
+mod findings;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{self, Error, Result};
 use crate::{memory, thread};
 use entry::{Missing, is_safe};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -31,7 +34,29 @@ const MOST_BYTES: u64 = 8 << 30;
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 const SECRET: &str = "secret";
-const ENDING: &str = "packed";
+
+/// What a file has, which its name ends with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Packing,
+    Findings,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Packing, Kind::Findings];
+
+    fn ending(self) -> &'static str {
+        match self {
+            Kind::Packing => "packed",
+            Kind::Findings => "hashes",
+        }
+    }
+
+    fn of(path: &Path) -> Option<Kind> {
+        let ending = path.extension()?;
+        Kind::ALL.into_iter().find(|kind| ending == kind.ending())
+    }
+}
 
 /// Bytes that are written while others read them, too.
 pub type Offered = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -51,7 +76,7 @@ pub struct Cache {
 
 #[derive(Default)]
 struct Writing {
-    waiting: VecDeque<(u128, Offered)>,
+    waiting: VecDeque<(Kind, u128, Offered)>,
     /// Whether a thread is at it.
     is_under_way: bool,
     /// Where a file could not be written, as on a full disk, others will not be either.
@@ -98,7 +123,7 @@ impl Cache {
             return Ok(cache);
         }
         let other = cache.folder.display();
-        Err(Error::new(Kind::NotSupported, format!("the cache of this process is in {other}, it can have no second one")))
+        Err(Error::new(error::Kind::NotSupported, format!("the cache of this process is in {other}, it can have no second one")))
     }
 
     /// The cache that the process has.
@@ -118,7 +143,7 @@ impl Cache {
 
     fn open(folder: &Path) -> Result<Cache> {
         let fail = |error: &dyn std::fmt::Display| {
-            Error::new(Kind::Operation, format!("the folder {} cannot be a cache: {error}", folder.display()))
+            Error::new(error::Kind::Operation, format!("the folder {} cannot be a cache: {error}", folder.display()))
         };
         make_folder(folder).map_err(|error| fail(&error))?;
         let folder = fs::canonicalize(folder).map_err(|error| fail(&error))?;
@@ -141,39 +166,46 @@ impl Cache {
         })
     }
 
-    fn path_of(&self, key: u128) -> PathBuf {
-        self.folder.join(format!("{key:032x}.{ENDING}"))
+    fn path_of(&self, kind: Kind, key: u128) -> PathBuf {
+        self.folder.join(format!("{key:032x}.{}", kind.ending()))
     }
 
     /// So many bytes with this key, if they are there and as they were written.
     pub fn find(&self, key: u128, length: usize) -> Option<Stored> {
-        let path = self.path_of(key);
-        match Stored::open(&path, key, Some(length), self.secret) {
-            Ok(stored) => {
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                return Some(stored);
-            }
-            Err(Missing::Damaged) => {
-                self.damaged.fetch_add(1, Ordering::Relaxed);
-                let _ = fs::remove_file(&path);
-            }
-            Err(Missing::NotThere) => {}
-        }
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        None
+        let found = self.open_file(Kind::Packing, key, length..=length);
+        let count = if found.is_some() { &self.hits } else { &self.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// A file of so many bytes, if it is as it was written. One that is not goes.
+    fn open_file(&self, kind: Kind, key: u128, lengths: RangeInclusive<usize>) -> Option<Stored> {
+        let path = self.path_of(kind, key);
+        Stored::open(&path, key, lengths, self.secret)
+            .inspect_err(|missing| {
+                if *missing == Missing::Damaged {
+                    self.damaged.fetch_add(1, Ordering::Relaxed);
+                    let _ = fs::remove_file(&path);
+                }
+            })
+            .ok()
     }
 
     fn writing(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has bytes written by a thread of the cache's own.
+    /// Has a packing written by a thread of the cache's own.
     pub fn offer(self: &Arc<Self>, key: u128, bytes: Offered) {
+        self.offer_file(Kind::Packing, key, bytes);
+    }
+
+    fn offer_file(self: &Arc<Self>, kind: Kind, key: u128, bytes: Offered) {
         let mut writing = self.writing();
         if writing.has_failed {
             return;
         }
-        writing.waiting.push_back((key, bytes));
+        writing.waiting.push_back((kind, key, bytes));
         if !writing.is_under_way {
             let cache = self.clone();
             writing.is_under_way = thread::start("webnn-node cache", move || cache.write_all()).is_ok();
@@ -186,9 +218,10 @@ impl Cache {
     fn write_all(&self) {
         loop {
             let next = self.writing().waiting.pop_front();
-            if let Some((key, bytes)) = next {
-                match self.write(key, (*bytes).as_ref()) {
-                    Ok(()) => _ = self.written.fetch_add(1, Ordering::Relaxed),
+            if let Some((kind, key, bytes)) = next {
+                match self.write(kind, key, (*bytes).as_ref()) {
+                    Ok(()) if kind == Kind::Packing => _ = self.written.fetch_add(1, Ordering::Relaxed),
+                    Ok(()) => {}
                     Err(_) => {
                         let mut writing = self.writing();
                         writing.has_failed = true;
@@ -208,8 +241,9 @@ impl Cache {
     }
 
     /// Writes a file beside, and renames it when it is complete. Whether the disk has it by then does not matter: it is checked when read.
-    fn write(&self, key: u128, bytes: &[u8]) -> io::Result<()> {
-        write_beside(&self.folder, |file| entry::write(file, key, bytes, self.secret), |made| fs::rename(made, self.path_of(key)))
+    fn write(&self, kind: Kind, key: u128, bytes: &[u8]) -> io::Result<()> {
+        let write = |file: &mut File| entry::write(file, key, bytes, self.secret);
+        write_beside(&self.folder, write, |made| fs::rename(made, self.path_of(kind, key)))
     }
 
     /// Waits until what was offered is written, or was given up.
@@ -260,8 +294,11 @@ fn list(folder: &Path, left_over: Duration) -> Vec<Listed> {
         let path = entry.path();
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        if Kind::of(&path).is_some() && metadata.is_file() {
+            found.push(Listed { path, bytes: metadata.len(), used });
+            continue;
+        }
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some(ENDING) if metadata.is_file() => found.push(Listed { path, bytes: metadata.len(), used }),
             Some("new") if used.elapsed().is_ok_and(|age| age > left_over) => _ = fs::remove_file(&path),
             _ => {}
         }
@@ -349,7 +386,7 @@ pub fn check(folder: &Path) -> Result<Vec<(Listed, bool)>> {
     let cache = Cache::open(folder)?;
     let is_whole = |file: &Listed| {
         let key = file.path.file_stem().and_then(|name| name.to_str()).and_then(|name| u128::from_str_radix(name, 16).ok());
-        key.is_some_and(|key| Stored::open(&file.path, key, None, cache.secret).is_ok())
+        key.is_some_and(|key| Stored::open(&file.path, key, 1..=usize::MAX, cache.secret).is_ok())
     };
     Ok(files(folder).into_iter().map(|file| (is_whole(&file), file)).map(|(is_whole, file)| (file, is_whole)).collect())
 }
@@ -358,14 +395,14 @@ pub fn check(folder: &Path) -> Result<Vec<(Listed, bool)>> {
 mod tests {
     use super::*;
 
-    struct Folder(PathBuf);
+    pub struct Folder(pub PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Folder {
+        pub fn new(name: &str) -> Folder {
             Folder(std::env::temp_dir().join(format!("webnn-node-cache-{name}-{}", std::process::id())))
         }
 
-        fn open(&self) -> Arc<Cache> {
+        pub fn open(&self) -> Arc<Cache> {
             Arc::new(Cache::open(&self.0).unwrap())
         }
     }
@@ -395,7 +432,7 @@ mod tests {
         assert_eq!(cache.numbers(), Numbers { hits: 0, misses: 1, damaged: 0, written: 1 });
         assert_eq!(other.numbers(), Numbers { hits: 1, misses: 1, damaged: 0, written: 0 });
         // What is mapped stays where its name is gone.
-        fs::remove_file(other.path_of(3)).unwrap();
+        fs::remove_file(other.path_of(Kind::Packing, 3)).unwrap();
         assert_eq!(found.as_ref(), [4; 1000]);
         assert!(fs::read_dir(&folder.0).unwrap().count() == 1, "only the secret is left");
     }
@@ -416,15 +453,15 @@ mod tests {
         {
             let key = number as u128;
             offer(&cache, key, vec![4; 1000]);
-            let mut file = fs::read(cache.path_of(key)).unwrap();
+            let mut file = fs::read(cache.path_of(Kind::Packing, key)).unwrap();
             damage(&mut file);
-            fs::write(cache.path_of(key), file).unwrap();
+            fs::write(cache.path_of(Kind::Packing, key), file).unwrap();
             assert!(cache.find(key, 1000).is_none(), "{number}");
-            assert!(!cache.path_of(key).exists());
+            assert!(!cache.path_of(Kind::Packing, key).exists());
         }
         // Another file under this name, and another length than is wanted.
         offer(&cache, 20, vec![4; 1000]);
-        fs::rename(cache.path_of(20), cache.path_of(21)).unwrap();
+        fs::rename(cache.path_of(Kind::Packing, 20), cache.path_of(Kind::Packing, 21)).unwrap();
         assert!(cache.find(21, 1000).is_none());
         offer(&cache, 22, vec![4; 1000]);
         assert!(cache.find(22, 1001).is_none());
@@ -439,12 +476,12 @@ mod tests {
         for key in 0..3 {
             offer(&cache, key, vec![1; 1000]);
             let ago = Duration::from_secs(10_000 - 1000 * key as u64);
-            File::open(cache.path_of(key)).unwrap().set_modified(SystemTime::now() - ago).unwrap();
+            File::open(cache.path_of(Kind::Packing, key)).unwrap().set_modified(SystemTime::now() - ago).unwrap();
         }
         // A hit is a use.
         assert!(cache.find(0, 1000).is_some());
         offer(&cache, 3, vec![1; 1000]);
-        assert_eq!([0, 1, 2, 3].map(|key| cache.path_of(key).exists()), [true, false, true, true]);
+        assert_eq!([0, 1, 2, 3].map(|key| cache.path_of(Kind::Packing, key).exists()), [true, false, true, true]);
     }
 
     #[cfg(unix)]
@@ -457,7 +494,7 @@ mod tests {
         assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::metadata(folder.0.join(SECRET)).unwrap().permissions().mode() & 0o777, 0o600);
         offer(&cache, 1, vec![1; 1000]);
-        set(&cache.path_of(1), 0o666);
+        set(&cache.path_of(Kind::Packing, 1), 0o666);
         assert!(cache.find(1, 1000).is_none(), "a file that all may write");
         set(&folder.0, 0o777);
         assert!(Cache::open(&folder.0).is_err());

@@ -28,6 +28,10 @@ const PIECE: usize = 1 << 20;
 /// Systems note the time of a change no more exactly than this. A file that was changed so lately may change again and look the same.
 const CLOCK: Duration = Duration::from_millis(20);
 
+/// The coarsest times of file systems are so far apart.
+#[cfg(unix)]
+const COARSE_CLOCK: Duration = Duration::from_secs(2);
+
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
@@ -95,6 +99,23 @@ impl FileState {
             runtime::wait_for(async { tokio::time::sleep(CLOCK).await })?;
         }
         FileState::new(path, &metadata()?).map_err(|error| unreadable(path, error))
+    }
+
+    /// What tells this state from all others of all files, for later processes, too; nothing where a change might not show in it. That is
+    /// asked right after the file was opened.
+    pub fn lasting(&self) -> Option<Vec<u8>> {
+        #[cfg(unix)]
+        {
+            let changed = Duration::new(self.changed[0].try_into().ok()?, self.changed[1].try_into().ok()?);
+            let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH.checked_add(changed)?).ok()?;
+            let written = self.written?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            let numbers = [self.file[0], self.file[1], self.length, written.as_secs(), self.names, changed.as_secs()];
+            let parts = [written.subsec_nanos(), changed.subsec_nanos()].map(u64::from);
+            (age >= COARSE_CLOCK).then(|| numbers.into_iter().chain(parts).flat_map(u64::to_le_bytes).collect())
+        }
+        // Anybody can set the time of a change.
+        #[cfg(not(unix))]
+        None
     }
 
     /// Whether the content is still that of this state. Who removes the file, or puts another one in its place, changes only how many
@@ -442,6 +463,34 @@ mod tests {
         let (file, all) = (temporary.open(), content(LENGTH));
         std::fs::remove_file(&temporary.0).unwrap();
         assert!(part(&file, 0..LENGTH).unwrap().1 == all);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_state_lasts_when_a_change_would_show() {
+        let temporary = Temporary::new("lasting", LENGTH);
+        let state = || FileState::of(&temporary.0, &File::open(&temporary.0).unwrap()).unwrap();
+        assert!(state().lasting().is_none());
+        let mut old = state();
+        old.changed[0] -= 10;
+        let mut to_come = state();
+        to_come.changed[0] += 10;
+        assert!(to_come.lasting().is_none());
+        let lasting = old.lasting().unwrap();
+        assert_eq!(old.lasting().as_ref(), Some(&lasting));
+        let others: [fn(&mut FileState); 6] = [
+            |state| state.file[0] ^= 1,
+            |state| state.file[1] ^= 1,
+            |state| state.length += 1,
+            |state| state.names += 1,
+            |state| state.changed[1] ^= 1,
+            |state| state.written = Some(SystemTime::UNIX_EPOCH),
+        ];
+        for change in others {
+            let mut other = old.clone();
+            change(&mut other);
+            assert!(other.lasting().is_some_and(|other| other != lasting));
+        }
     }
 
     /// A change that is made right after the file was opened shows, however exact the system's clock is.

@@ -4,8 +4,8 @@ use super::{Place, let_go};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Memory that stays as it is, by where it begins.
@@ -33,11 +33,14 @@ const WORTH_REMEMBERING: usize = 1 << 10;
 /// Pages of files that were hashed are given back from here on: they are read again when they are packed, or never.
 const WORTH_LETTING_GO: usize = 1 << 20;
 
-#[derive(Debug)]
 struct Range {
     length: usize,
     /// By offset and length.
     known: Mutex<HashMap<(usize, usize), Known>>,
+    /// Where what is known is kept for later processes.
+    store: OnceLock<Box<dyn Store>>,
+    /// Whether the store has all.
+    is_stored: AtomicBool,
 }
 
 /// What was found out about bytes.
@@ -48,25 +51,83 @@ struct Known {
     greatest: Option<f32>,
 }
 
+/// What was found out about a part of memory that stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finding {
+    pub offset: usize,
+    pub length: usize,
+    /// With [`seed`].
+    pub identity: Option<u128>,
+    pub greatest: Option<f32>,
+}
+
+/// Where findings are kept.
+pub trait Store: Send + Sync {
+    fn keep(&self, findings: &[Finding]);
+}
+
+/// Has each store keep what was found out since it was last asked to.
+pub fn store_findings() {
+    let all: Vec<Arc<Range>> = CONSTANT.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+    let seed = seed();
+    for range in all {
+        let Some(store) = range.store.get() else { continue };
+        if range.is_stored.swap(true, Ordering::Relaxed) {
+            continue;
+        }
+        let known = range.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let finding = |(&(offset, length), known): (&(usize, usize), &Known)| {
+            let identity = known.identity.filter(|(of, _)| *of == seed).map(|(_, identity)| identity);
+            Finding { offset, length, identity, greatest: known.greatest }
+        };
+        let findings: Vec<Finding> = known.iter().map(finding).collect();
+        drop(known);
+        store.keep(&findings);
+    }
+}
+
 /// Says that bytes stay as and where they are until this is dropped.
-#[derive(Debug)]
-pub struct Kept(usize);
+pub struct Kept {
+    start: usize,
+    range: Option<Arc<Range>>,
+}
 
 impl Kept {
     /// The memory must not be freed or written to before the result is dropped: otherwise other bytes would be taken for these.
     pub fn new(bytes: &[u8]) -> Kept {
-        let start = bytes.as_ptr().addr();
-        if !bytes.is_empty() {
-            let range = Arc::new(Range { length: bytes.len(), known: Mutex::default() });
-            CONSTANT.write().unwrap_or_else(PoisonError::into_inner).insert(start, range);
+        if bytes.is_empty() {
+            return Kept { start: 0, range: None };
         }
-        Kept(if bytes.is_empty() { 0 } else { start })
+        let start = bytes.as_ptr().addr();
+        let (store, is_stored) = (OnceLock::new(), AtomicBool::new(true));
+        let range = Arc::new(Range { length: bytes.len(), known: Mutex::default(), store, is_stored });
+        CONSTANT.write().unwrap_or_else(PoisonError::into_inner).insert(start, range.clone());
+        Kept { start, range: Some(range) }
+    }
+
+    /// Lets what is found out about the bytes be kept for later processes, and takes over what earlier ones have found out. Only the first
+    /// store counts. What is said of other bytes than there are is passed over.
+    pub fn remember(&self, store: impl FnOnce() -> (Box<dyn Store>, Vec<Finding>)) {
+        let Some(range) = self.range.as_ref().filter(|range| range.store.get().is_none()) else { return };
+        let (store, findings) = store();
+        let seed = seed();
+        let mut known = range.known.lock().unwrap_or_else(PoisonError::into_inner);
+        range.is_stored.store(known.is_empty(), Ordering::Relaxed);
+        for Finding { offset, length, identity, greatest } in findings {
+            if offset.checked_add(length).is_some_and(|end| end <= range.length) {
+                let known = known.entry((offset, length)).or_default();
+                known.identity = identity.map(|identity| (seed, identity)).or(known.identity);
+                known.greatest = greatest.or(known.greatest);
+            }
+        }
+        drop(known);
+        let _ = range.store.set(store);
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        CONSTANT.write().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        CONSTANT.write().unwrap_or_else(PoisonError::into_inner).remove(&self.start);
     }
 }
 
@@ -125,6 +186,7 @@ fn remembered<T: Copy>(
         let_go(Place::of(bytes));
     }
     *of(known().entry(place).or_default()) = Some(found);
+    range.is_stored.store(false, Ordering::Relaxed);
     found
 }
 
@@ -150,6 +212,41 @@ mod tests {
         let mut other = one.clone();
         other[4321] = 2;
         assert_ne!(identity(&one), identity(&other));
+    }
+
+    /// Findings, as they were kept last.
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Mutex<Option<Vec<Finding>>>>);
+
+    impl Store for Shelf {
+        fn keep(&self, findings: &[Finding]) {
+            *self.0.lock().unwrap() = Some(findings.to_vec());
+        }
+    }
+
+    #[test]
+    fn what_was_found_out_is_kept_and_taken_over() {
+        let (bytes, shelf) = (vec![1u8; 10_000], Shelf::default());
+        let place = Place::of(&bytes[100..5000]);
+        let kept = Kept::new(&bytes);
+        kept.remember(|| (Box::new(shelf.clone()), Vec::new()));
+        let found = identity(&bytes[100..5000]);
+        greatest(&bytes[100..5000], || 3.0);
+        store_findings();
+        let findings = shelf.0.lock().unwrap().take().unwrap();
+        assert_eq!(findings, [Finding { offset: 100, length: 4900, identity: Some(found), greatest: Some(3.0) }]);
+        // Nothing new is found.
+        identity(&bytes[100..5000]);
+        store_findings();
+        assert!(shelf.0.lock().unwrap().is_none());
+        drop(kept);
+        let kept = Kept::new(&bytes);
+        let outside = [Finding { offset: 1, length: 10_000, ..findings[0] }, Finding { offset: usize::MAX, ..findings[0] }];
+        kept.remember(|| (Box::new(shelf.clone()), [&findings[..], &outside].concat()));
+        assert_eq!((known_identity(place), known_greatest(place)), (Some(found), Some(3.0)));
+        assert_eq!(range_of(place).unwrap().0.known.lock().unwrap().len(), 1);
+        store_findings();
+        assert!(shelf.0.lock().unwrap().is_none(), "what was taken over is no finding");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The bytes of models and of their external data, once in the process: those of a file by which file it is and when it was written, those
 //! of memory by what they are.
 
+use crate::disk_cache::Cache;
 use crate::error::Result;
 use crate::memory::{FileBytes, FileState, Kept, MappedFile, identity, unreadable};
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 /// Bytes that somebody owns. They stay as and where they are.
 struct Content {
     // Before the bytes go it is no longer said that they stay.
-    _kept: Kept,
+    kept: Kept,
     owner: Box<dyn AsRef<[u8]> + Send + Sync>,
 }
 
@@ -21,7 +22,7 @@ impl Content {
     fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Content {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         // Where they are and how many is all that is asked.
-        Content { _kept: Kept::new((*owner).as_ref()), owner }
+        Content { kept: Kept::new((*owner).as_ref()), owner }
     }
 }
 
@@ -47,20 +48,21 @@ impl AsRef<[u8]> for Owner {
 struct Table<K>(Mutex<HashMap<K, Weak<Content>>>);
 
 impl<K: Eq + Hash> Table<K> {
-    fn find_or_make<E>(&self, key: K, make: impl FnOnce() -> std::result::Result<Content, E>) -> std::result::Result<Bytes, E> {
+    fn find_or_make<E>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> std::result::Result<Content, E>,
+    ) -> std::result::Result<Arc<Content>, E> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let content = match all.get(&key).and_then(Weak::upgrade) {
-            Some(found) => found,
-            None => {
-                let made = Arc::new(make()?);
-                all.insert(key, Arc::downgrade(&made));
-                if all.len().is_power_of_two() {
-                    all.retain(|_, content| content.strong_count() > 0);
-                }
-                made
-            }
-        };
-        Ok(Bytes::from_owner(Owner(content)))
+        if let Some(found) = all.get(&key).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        let made = Arc::new(make()?);
+        all.insert(key, Arc::downgrade(&made));
+        if all.len().is_power_of_two() {
+            all.retain(|_, content| content.strong_count() > 0);
+        }
+        Ok(made)
     }
 }
 
@@ -68,6 +70,14 @@ impl<K: Eq + Hash> Table<K> {
 static FILES: LazyLock<Table<(FileState, bool)>> = LazyLock::new(|| Table(Mutex::default()));
 /// By length and what they are.
 static IN_MEMORY: LazyLock<Table<(usize, u128)>> = LazyLock::new(|| Table(Mutex::default()));
+
+/// The bytes of a file that was just opened. What an earlier process has found out about it is known, if there is a cache.
+fn with_findings(content: Arc<Content>, state: &FileState) -> Bytes {
+    if let (Some(cache), Some(state)) = (Cache::opened(), state.lasting()) {
+        content.kept.remember(|| cache.findings_of(&state));
+    }
+    Bytes::from_owner(Owner(content))
+}
 
 /// Fewer bytes are not worth being looked for.
 const WORTH_SHARING: usize = 64 << 10;
@@ -80,7 +90,8 @@ const WORTH_SHARING: usize = 64 << 10;
 pub fn of_file(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let state = FileState::of(path, &file)?;
-    FILES.find_or_make((state.clone(), false), || Ok(Content::new(OfFile(FileBytes::new(file, path, state)?))))
+    let new = || Ok(Content::new(OfFile(FileBytes::new(file, path, state.clone())?)));
+    FILES.find_or_make((state.clone(), false), new).map(|content| with_findings(content, &state))
 }
 
 /// A file, mapped, which nobody may change as long as somebody has the bytes.
@@ -91,7 +102,8 @@ pub fn of_mapped_file(path: &Path) -> Result<Bytes> {
     let cannot = |error| unreadable(path, error);
     let file = File::open(path).map_err(cannot)?;
     let state = FileState::of(path, &file)?;
-    FILES.find_or_make((state, true), || Ok(Content::new(MappedFile::new(&file).map_err(cannot)?)))
+    let new = || Ok(Content::new(MappedFile::new(&file).map_err(cannot)?));
+    FILES.find_or_make((state.clone(), true), new).map(|content| with_findings(content, &state))
 }
 
 /// Bytes of a caller, or the same bytes of another one.
@@ -101,9 +113,9 @@ pub fn of_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
         return Bytes::from_owner(bytes);
     }
     let key = (content.len(), identity(content));
-    let found: std::result::Result<Bytes, std::convert::Infallible> = IN_MEMORY.find_or_make(key, || Ok(Content::new(bytes)));
+    let found: std::result::Result<_, std::convert::Infallible> = IN_MEMORY.find_or_make(key, || Ok(Content::new(bytes)));
     match found {
-        Ok(bytes) => bytes,
+        Ok(content) => Bytes::from_owner(Owner(content)),
     }
 }
 

@@ -149,13 +149,12 @@ impl Program {
     }
 
     /// Gives a graph what all graphs of the model have: how floats may be computed, and, if it is not alone, the weights that they share.
-    ///
-    /// # Errors
-    /// As [`Weights::settle`].
-    fn share_weights(&self, graph: &mut crate::graph::Graph, is_alone: bool) -> Result<()> {
+    fn share_weights(&self, graph: &mut crate::graph::Graph, is_alone: bool) {
         graph.shared = self.shared.clone();
         graph.fp_math = self.fp_math;
-        if is_alone { Ok(()) } else { self.weights.settle(graph, &self.loaded, &self.shared) }
+        if !is_alone {
+            self.weights.settle(graph, &self.loaded, &self.shared);
+        }
     }
 
     /// A part, and its graph with what that may take.
@@ -170,7 +169,7 @@ impl Program {
         if let Some(graph) = &mut part.graph {
             // A single graph has its constants to itself.
             let is_alone = place != Place::Later && self.loaded.is_fixed() && self.steps.is_none();
-            self.share_weights(graph, is_alone)?;
+            self.share_weights(graph, is_alone);
         }
         let described = |graph: &crate::graph::Graph, list: &[(String, OperandId)]| {
             list.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()

@@ -34,5 +34,7 @@ impl Urgency {
 
 pub fn failed_build(error: &Error, label: &str) -> Error {
     let label = if label.is_empty() { String::new() } else { format!(" [{}]", Escaped(label)) };
-    Error::new(Kind::Operation, format!("build{label}: {}", error.message()))
+    // A limit of script's is told as what it is.
+    let kind = if error.kind() == Kind::QuotaExceeded { Kind::QuotaExceeded } else { Kind::Operation };
+    Error::new(kind, format!("build{label}: {}", error.message()))
 }

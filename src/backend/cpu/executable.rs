@@ -20,7 +20,7 @@ use crate::done::from_panic;
 use crate::error::Result;
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::host_memory::{Placement, Placements};
-use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side};
+use crate::memory::{Bytes, Charge, Together, Usage, Use, let_go, side_by_side, store_findings};
 use crate::watch::{Description, StepNumber};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -413,23 +413,24 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
         }
         step.followers = take(&mut step.fused).into_iter().map(Follower::new).collect();
     }
-    // As which types of elements steps read a constant, if any do.
+    // As which types of elements steps read a constant, if any do, and nothing for one that reads it at any address.
     let mut used = vec![Vec::new(); constants.len()];
-    for operand in steps.iter().flat_map(|step| &step.inputs) {
-        if let Memory::Constant(position) = operand.memory {
-            used[position].push(operand.data_type);
+    for step in &*steps {
+        for (input, operand) in step.inputs.iter().enumerate() {
+            if let Memory::Constant(position) = operand.memory {
+                let anywhere = reference::reads_any_address(&step.op, input, &operand.shape, operand.data_type);
+                used[position].push((!anywhere).then_some(operand.data_type));
+            }
         }
     }
     for (constant, used) in constants.iter_mut().zip(used) {
-        let fits = |constant: &ConstantBytes| used.iter().all(|data_type| is_aligned_for(*data_type, constant.place()));
         if used.is_empty() {
             *constant = ConstantBytes::new([]);
             continue;
         }
-        if !fits(constant) {
-            *constant = ConstantBytes::new(Bytes::copy_of(constant.briefly().as_slice())?);
-        }
-        resident::share(constant, fits);
+        let fits =
+            |constant: &ConstantBytes| used.iter().flatten().all(|data_type| is_aligned_for(*data_type, constant.place()));
+        resident::share(constant, fits)?;
     }
     Ok(counted)
 }
@@ -465,9 +466,13 @@ impl Executable {
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
         let cache = plan.shared.attached::<Cache>().or_else(Cache::of_all_graphs).map(|cache| (cache, target.caches));
+        let is_cached = cache.is_some();
         let counted = packings::within(Packings::of_process(), usage, cache, || {
             side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))
         })?;
+        if is_cached {
+            store_findings();
+        }
         of_model.has_kernels.store(true, Ordering::Relaxed);
         cancel.check()?;
         narrowing::place(&mut steps, &mut plan, target);

@@ -137,7 +137,7 @@ impl Draft {
     /// Those of compiling it; `NotSupportedError` for an input that the model does not have.
     pub fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
         let Draft { mut graph, padding, most_bytes: most } = self;
-        program.share_weights(&mut graph, false)?;
+        program.share_weights(&mut graph, false);
         let inputs = inputs_of(&graph, padding, program, &caches.rows)?;
         let output_of = |name: &str| {
             let cache = caches.rows.iter().position(|cache| cache.present == name).map(Output::Cache);

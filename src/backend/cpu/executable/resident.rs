@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{ConstantBytes, WeakBytes};
-use crate::memory::{Charge, Place, Usage, Use, is_kept};
+use crate::memory::{Bytes, Charge, Place, Usage, Use, is_kept};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
@@ -18,23 +18,44 @@ struct Resident {
 
 static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
 
-/// Replaces a constant by the same bytes of another graph, if one has them where they suit this one.
-pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool) {
+/// Replaces a constant by the same bytes of another graph, if one has them where they suit this one, or by a copy if its own do not suit.
+/// Bytes that another graph has are not read.
+///
+/// # Errors
+/// `UnknownError` when there is no memory for a copy.
+pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool) -> Result<()> {
+    let own_fit = fits(constant);
+    let is_small = constant.len() < WORTH_SHARING;
     // What lies in a model's file is there once however many graphs read it.
-    if constant.len() < WORTH_SHARING || is_kept(constant.place()) {
-        return;
+    if own_fit && (is_small || is_kept(constant.place())) {
+        return Ok(());
     }
-    let identity = constant.identity();
-    let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
-    match all.by_identity.get(&identity).and_then(WeakBytes::upgrade).filter(|found| fits(found)) {
-        Some(found) => *constant = found,
-        None => {
-            all.by_identity.insert(identity, constant.downgrade());
-            if all.by_identity.len().is_power_of_two() {
-                all.by_identity.retain(|_, bytes| bytes.is_kept());
+    let brief = constant.briefly();
+    let identity = if is_small { None } else { Some(brief.identity()) };
+    let found = identity.and_then(|identity| find(identity).filter(&fits));
+    *constant = match found {
+        Some(found) => found,
+        None if own_fit => constant.clone(),
+        None => ConstantBytes::new(Bytes::copy_of(brief.as_slice())?),
+    };
+    if let Some(identity) = identity {
+        let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster.
+        match all.by_identity.get(&identity).and_then(WeakBytes::upgrade).filter(fits) {
+            Some(found) => *constant = found,
+            None => {
+                all.by_identity.insert(identity, constant.downgrade());
+                if all.by_identity.len().is_power_of_two() {
+                    all.by_identity.retain(|_, bytes| bytes.is_kept());
+                }
             }
         }
     }
+    Ok(())
+}
+
+fn find(identity: u128) -> Option<ConstantBytes> {
+    RESIDENT.lock().unwrap_or_else(PoisonError::into_inner).by_identity.get(&identity).and_then(WeakBytes::upgrade)
 }
 
 /// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
@@ -67,12 +88,22 @@ mod tests {
         let place = |constant: &ConstantBytes| constant.as_slice().as_ptr();
         let (mut one, mut same, mut other) = (bytes(201), bytes(201), bytes(202));
         let (before, own) = (place(&one), place(&other));
-        [&mut one, &mut same, &mut other].into_iter().for_each(|constant| share(constant, |_| true));
+        [&mut one, &mut same, &mut other].into_iter().for_each(|constant| share(constant, |_| true).unwrap());
         assert_eq!((place(&one), place(&same), place(&other)), (before, before, own));
         // Where another one's do not suit, its own stay.
-        let mut unsuitable = bytes(201);
-        share(&mut unsuitable, |_| false);
-        assert_ne!(place(&unsuitable), before);
+        let mut own_suit = bytes(201);
+        let unchanged = place(&own_suit);
+        share(&mut own_suit, |constant| place(constant) == unchanged).unwrap();
+        assert_eq!(place(&own_suit), unchanged);
+        // Where its own do not suit either, it is copied, once.
+        let copies = [0, 0].map(|_| {
+            let mut unaligned = bytes(203).part(1..WORTH_SHARING + 1);
+            let unchanged = place(&unaligned);
+            share(&mut unaligned, |constant| place(constant) != unchanged).unwrap();
+            assert!(place(&unaligned) != unchanged && *unaligned.as_slice() == [203; WORTH_SHARING]);
+            unaligned
+        });
+        assert_eq!(place(&copies[0]), place(&copies[1]));
         let usage = Arc::new(Usage::default());
         let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap());
         assert!(charges.iter().all(Option::is_some) && charge(Place::of(&[0; 100]), &usage).unwrap().is_none());

@@ -5,7 +5,7 @@ use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::backend::strided::Axis;
-use crate::graph::Op;
+use crate::graph::{DataType, Op};
 use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use bytemuck::Pod;
@@ -44,6 +44,18 @@ pub fn checks(op: &Op, check: &CheckIndices, input: usize, shape: &[usize]) -> b
     };
     let is_same = sizes.len() == check.sizes.len() && sizes.iter().zip(&check.sizes).all(|(&size, &own)| size == own as usize);
     check.from_end && indices.0 as usize == input && is_same
+}
+
+/// Runs of at least so many bytes are copied as bytes: as fast as elements, and from any address.
+const LONG: usize = 64;
+
+fn is_long(run: usize, data_type: DataType) -> bool {
+    data_type.bits() >= 8 && run.saturating_mul(data_type.bits() / 8) >= LONG
+}
+
+/// Whether an operator reads this input, of this shape, at any address: a table in a file need not be copied for its alignment.
+pub fn reads_any_address(op: &Op, input: usize, shape: &[usize], data_type: DataType) -> bool {
+    matches!(op, Op::Gather(op) if op.input.0 as usize == input && is_long(Axis::new(shape, op.axis).run, data_type))
 }
 
 /// The same operators where an index that is out of range is no number of a place: whether there was none. The elements of others are not
@@ -200,6 +212,9 @@ fn gather_runs(input: View<'_>, output: &mut ViewMut<'_>, run: usize, from: impl
             }
         });
         within.into_inner()
+    }
+    if is_long(run, input.data_type) {
+        return gather::<u8>(input.bytes(), output.bytes, run * (input.data_type.bits() / 8), from);
     }
     with_unit!(input.data_type, T => gather::<T>(input.units(), output.units(), run, from))
 }

@@ -43,7 +43,7 @@ mod testing;
 mod top_k;
 mod tree;
 
-pub use gather::{checks, gather_checked};
+pub use gather::{checks, gather_checked, reads_any_address};
 pub use index::Indices;
 pub use interpret::interpret;
 
