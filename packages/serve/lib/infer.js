@@ -13,7 +13,7 @@ const { traced } = require('./tracing.js');
  * @property {string} name of the model
  * @property {string | undefined} version
  * @property {Record<string, any>} headers
- * @property {AbortSignal} signal ends the run: the client has hung up
+ * @property {AbortController} controller ends the run when the client has hung up
  * @property {(model: import('./loaded-model.js').LoadedModel) => { parameters?: any, inputs: import('./inference.js').RequestInput[], outputs: any[] }} read
  */
 
@@ -24,22 +24,25 @@ const { traced } = require('./tracing.js');
  * @param {(model: import('./loaded-model.js').LoadedModel, outputs: import('./inference.js').ResponseOutput[]) => T} respond
  * @returns {Promise<T>}
  */
-function infer({ registry, metrics, limits }, { name, version, headers, signal, read }, respond) {
+function infer({ registry, metrics, limits }, { name, version, headers, controller, read }, respond) {
   const began = performance.now();
   return registry.use(name, version, async (model) => {
     const statistics = metrics.statistics.of(model.name, model.version);
+    const { signal } = controller;
     let isRunning = false;
+    let timer;
     try {
       return await traced(`infer ${model.name}`, headers, { 'webnn.model': model.name, 'webnn.version': model.version }, async () => {
         const request = read(model);
-        const { priority, timeout = limits.timeout } = readParameters(request.parameters);
+        const { priority, timeout: wanted } = readParameters(request.parameters);
+        const timeout = Math.min(wanted, limits.timeout);
         const outputs = readOutputs(model, request.outputs);
         const feeds = readInputs(model, request.inputs, limits);
         const rows = model.rowsOf(feeds);
         const called = performance.now();
         isRunning = true;
-        statistics.pending++;
-        const results = await model.run(feeds, { outputs, signal, priority, timeout }).finally(() => statistics.pending--);
+        timer = setTimeout(() => controller.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), timeout);
+        const results = await counted(statistics, () => model.run(feeds, { outputs, signal, priority }));
         const computed = performance.now();
         const response = respond(model, writeOutputs(model, results, outputs));
         const ended = performance.now();
@@ -56,8 +59,19 @@ function infer({ registry, metrics, limits }, { name, version, headers, signal, 
       const told = toServeError(error, signal);
       statistics.failed(reasonOf(told, isRunning), performance.now() - began);
       throw told;
+    } finally {
+      clearTimeout(timer);
     }
   });
+}
+
+async function counted(statistics, work) {
+  statistics.pending++;
+  try {
+    return await work();
+  } finally {
+    statistics.pending--;
+  }
 }
 
 function reasonOf({ kind }, isRunning) {
@@ -67,12 +81,12 @@ function reasonOf({ kind }, isRunning) {
 }
 
 /** Aborts when a response is closed before it was sent. @param {import('node:http').ServerResponse} response */
-function signalOf(response) {
+function controllerOf(response) {
   const controller = new AbortController();
   response.once('close', () => {
     if (!response.writableFinished) controller.abort(new ServeError('cancelled', 'the client has hung up'));
   });
-  return controller.signal;
+  return controller;
 }
 
-module.exports = { infer, signalOf };
+module.exports = { controllerOf, infer };

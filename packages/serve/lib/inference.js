@@ -179,7 +179,7 @@ function writeOutputs(model, results, wanted) {
 /**
  * The parameters of a request that are Triton's.
  * @param {Record<string, unknown> | undefined} parameters
- * @returns {{ priority: number, timeout: number | undefined }} `timeout` in milliseconds
+ * @returns {{ priority: number, timeout: number }} `timeout` in milliseconds
  */
 function readParameters(parameters) {
   const whole = (name) => {
@@ -192,7 +192,7 @@ function readParameters(parameters) {
     const value = parameters?.[name];
     if (value !== undefined && value !== 0 && value !== false && value !== '' && value !== '0') refuse(`parameters: ${name}: sequences of requests are not supported`);
   }
-  return { priority: whole('priority'), timeout: timeout === 0 ? undefined : timeout };
+  return { priority: whole('priority'), timeout: timeout === 0 ? Infinity : timeout };
 }
 
 /** Types that the protocol names in metadata: strings are BYTES there, and what is unknown is empty. */

@@ -15,6 +15,9 @@ const { warmUp } = require('./warm-up.js');
  * @property {number} [timeout] milliseconds
  */
 
+/** Of a timer. */
+const LONGEST = 2 ** 31 - 1;
+
 class LoadedModel {
   #users = 0;
   #isRetired = false;
@@ -84,7 +87,7 @@ class LoadedModel {
     if (timeout === undefined || timeout === Infinity) return this.onnx.run(feeds, { outputs, signal });
     const clock = new AbortController();
     const cancel = () => clock.abort(signal.reason);
-    const timer = setTimeout(() => clock.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), timeout);
+    const timer = setTimeout(() => clock.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), Math.min(timeout, LONGEST));
     try {
       if (signal?.aborted) cancel();
       signal?.addEventListener('abort', cancel, { once: true });

@@ -29,6 +29,8 @@ async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000
     log.info({ models: server.registry.all().map(({ name, version }) => `${name}/${version}`) }, 'ready');
     return await ended;
   } catch (error) {
+    // What is loading when the process is told to end fails.
+    if (server.load.isDraining) return ended;
     log.error({ err: error }, 'the server cannot start');
     await server.close();
     return 1;

@@ -2,7 +2,6 @@
 
 // The Open Inference Protocol, version 2, over gRPC, with health checks and reflection.
 
-const { setMaxListeners } = require('node:events');
 const path = require('node:path');
 const grpc = require('@grpc/grpc-js');
 const protoLoader = require('@grpc/proto-loader');
@@ -90,9 +89,9 @@ function handlersOf({ registry, metrics, load, limits, log }, requireToken) {
       ticket.end();
     }
   };
-  const inferOne = (request, signal, headers) => {
+  const inferOne = (request, controller, headers) => {
     const { model_name: name, model_version: version, id } = request;
-    return counted(() => infer(setting, { name, version, headers, signal, read: () => readRequest(request) }, (model, outputs) => writeResponse(model, id, outputs)));
+    return counted(() => infer(setting, { name, version, headers, controller, read: () => readRequest(request) }, (model, outputs) => writeResponse(model, id, outputs)));
   };
   const refused = (what) => unary(() => {
     throw new ServeError('unsupported', `${what} not supported`);
@@ -105,7 +104,7 @@ function handlersOf({ registry, metrics, load, limits, log }, requireToken) {
     ModelMetadata: unary(({ name, version }) => describeModel(registry.get(name, version), registry.versions(name))),
     ModelConfig: unary(({ name, version }) => ({ config: configureModel(registry.get(name, version)) })),
     ModelStatistics: unary(({ name, version }) => ({ model_stats: statisticsOf(registry, metrics, name, version) })),
-    ModelInfer: unary((request, call) => inferOne(request, signalOf(call), call.metadata.getMap())),
+    ModelInfer: unary((request, call) => inferOne(request, controllerOf(call), call.metadata.getMap())),
     ModelStreamInfer: (call) => answerStream(call, admit, inferOne, log),
     RepositoryIndex: unary(async ({ ready }) => ({ models: (await registry.list()).filter(({ state }) => !ready || state === 'READY') })),
     RepositoryModelLoad: unary(({ model_name: name, parameters }) => counted(async () => {
@@ -139,10 +138,10 @@ function statisticsOf(registry, metrics, name, version) {
 }
 
 /** Aborts when the client has cancelled its call, or its deadline is over. */
-function signalOf(call) {
+function controllerOf(call) {
   const controller = new AbortController();
   call.on('cancelled', () => controller.abort(new ServeError('cancelled', 'the client has cancelled its call')));
-  return controller.signal;
+  return controller;
 }
 
 /** So many requests of a stream are answered at a time; then the client has to wait. */
@@ -156,9 +155,8 @@ function answerStream(call, admit, inferOne, log) {
     call.destroy(Object.assign(new Error(error.message), statusOf(error, log)));
     return;
   }
-  const signal = signalOf(call);
-  // Each of its runs listens.
-  setMaxListeners(0, signal);
+  // Each of its requests listens.
+  call.setMaxListeners(0);
   const headers = call.metadata.getMap();
   let running = 0;
   let isOver = false;
@@ -166,7 +164,7 @@ function answerStream(call, admit, inferOne, log) {
     running++;
     if (running >= MOST_OF_STREAM) call.pause();
     try {
-      call.write({ error_message: '', infer_response: await inferOne(request, signal, headers) });
+      call.write({ error_message: '', infer_response: await inferOne(request, controllerOf(call), headers) });
     } catch (error) {
       const { details } = statusOf(error, log);
       call.write({ error_message: details, infer_response: { model_name: request.model_name, model_version: request.model_version, id: request.id } });

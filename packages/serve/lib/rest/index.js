@@ -4,7 +4,7 @@
 
 const { ServeError } = require('../errors.js');
 const { configureModel, describeModel } = require('../inference.js');
-const { infer, signalOf } = require('../infer.js');
+const { controllerOf, infer } = require('../infer.js');
 const { version } = require('../../package.json');
 const { HEADER, inflate, readInference, readObject, writeInference } = require('./body.js');
 
@@ -61,7 +61,7 @@ async function answerInference(setting, request, reply) {
   const { model: name, version } = request.params;
   let asked;
   const read = ({ onnx }) => (asked = readInference(request.body, request.headers[HEADER], onnx));
-  const inference = { name, version, headers: request.headers, signal: signalOf(reply.raw), read };
+  const inference = { name, version, headers: request.headers, controller: controllerOf(reply.raw), read };
   const { body, headerLength } = await infer(setting, inference, (model, outputs) => {
     const { id, binary } = asked;
     const choices = new Map(asked.outputs.map((output) => [output.name, output.parameters?.binary_data]));
