@@ -31,7 +31,7 @@ pub enum Failure {
     Memory,
 }
 
-struct Plan {
+struct PlannedFault {
     place: Place,
     failure: Failure,
     /// How often it goes well before.
@@ -39,11 +39,11 @@ struct Plan {
 }
 
 /// One for the whole process: tests that use it run one after the other.
-static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
+static PLAN: Mutex<Option<PlannedFault>> = Mutex::new(None);
 
 /// Makes something fail once, after it has gone well so many times.
 pub fn plan(place: Place, failure: Failure, spared: u32) {
-    *PLAN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Plan { place, failure, spared });
+    *PLAN.lock().unwrap_or_else(PoisonError::into_inner) = Some(PlannedFault { place, failure, spared });
 }
 
 /// Fails if that is planned.

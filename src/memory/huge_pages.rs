@@ -119,7 +119,7 @@ impl Bytes {
     ///
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
-    pub fn roomy(length: usize) -> Result<Bytes> {
+    pub fn in_own_pages(length: usize) -> Result<Bytes> {
         if length == 0 || length >= super::WORTH_HUGE_PAGES {
             return Bytes::zeroed(length);
         }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn room_is_zeroed_aligned_and_apart() {
         for length in [0, 1, 4096, 5000, 5 << 20] {
-            let (mut one, two) = (Bytes::roomy(length).unwrap(), Bytes::roomy(length).unwrap());
+            let (mut one, two) = (Bytes::in_own_pages(length).unwrap(), Bytes::in_own_pages(length).unwrap());
             assert!(one.len() == length && one.iter().all(|&byte| byte == 0));
             assert!(length == 0 || one.as_ptr().addr().is_multiple_of(super::super::ALIGNMENT));
             one.fill(1);

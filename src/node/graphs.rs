@@ -13,7 +13,7 @@ use crate::graph::operator::Returns;
 use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
-use crate::program::Stage;
+use crate::program::CompiledPart;
 use crate::timeline::{Built, GraphId, Task, TensorIds, Urgency};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +42,7 @@ pub struct Graph {
     /// Once it was built.
     pub placements: Arc<OnceLock<Placements>>,
     /// Of a model's plan, once it was made: what is to be done behind the graph.
-    pub stage: Option<Arc<OnceLock<Arc<Stage>>>>,
+    pub part: Option<Arc<OnceLock<Arc<CompiledPart>>>>,
     /// For what describes it. Its constants and its memory are counted by the context.
     _held: Held,
 }
@@ -56,7 +56,7 @@ impl Graph {
         operands: usize,
     ) -> Graph {
         let held = environment.external.total.hold(DESCRIPTION + OPERAND * operands);
-        Graph { context, id, placements, stage: None, _held: held }
+        Graph { context, id, placements, part: None, _held: held }
     }
 }
 

@@ -350,8 +350,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     // From here on nothing fails: what has the duty to report is not lost with an exception as well.
     let placements = Arc::new(OnceLock::new());
     let known = placements.clone();
-    let stage = Arc::new(OnceLock::new());
-    let made = stage.clone();
+    let part = Arc::new(OnceLock::new());
+    let made = part.clone();
     let described = foreign.is_some().then(|| Arc::new(OnceLock::new()));
     let on_device = described.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
@@ -360,15 +360,15 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })?;
     let (task_label, lowered) = (label.clone(), described.clone());
     on_build_thread("loadOnnx", label, urgency, done, move |done| {
-        let describe = |Planned { stage, inputs, outputs }: Planned| {
+        let describe = |Planned { part, inputs, outputs }: Planned| {
             let import = Import::Model {
                 graph_inputs: inputs,
                 graph_outputs: outputs,
-                outputs: stage.outputs.clone(),
-                known: stage.known_outputs().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect(),
-                cuts: stage.cuts().to_vec(),
+                outputs: part.outputs.clone(),
+                known: part.known_outputs().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect(),
+                cuts: part.cuts().to_vec(),
             };
-            let _ = (found.set(import), made.set(Arc::new(stage)));
+            let _ = (found.set(import), made.set(Arc::new(part)));
         };
         let device = program.device.clone();
         let build = move |description: graph::Graph, most, done: Done<Built>| {
@@ -397,7 +397,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         }
     });
     let mut graph = Graph::new(environment, context, id, placements, 0);
-    graph.stage = Some(stage);
+    graph.part = Some(part);
     let graph = call.scope.number(environment.graphs.borrow_mut().insert(graph).to_number())?;
     let Some(described) = described else { return Ok(Some(graph)) };
     let made = programs::Made::new(environment, context, described);
@@ -454,11 +454,11 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let (_, program) = program(call, 1)?;
-    let stage = {
+    let part = {
         let graphs = environment.graphs.borrow();
         let graph = graphs.get(call.handle(2)?).ok_or_else(|| stale("graph"))?;
-        let stage = graph.stage.as_ref().and_then(|stage| stage.get());
-        stage.ok_or_else(|| stale("plan"))?.clone()
+        let part = graph.part.as_ref().and_then(|part| part.get());
+        part.ok_or_else(|| stale("plan"))?.clone()
     };
     let shapes = input_shapes(call, 3, &program)?;
     let mut contents = shapes.iter();
@@ -511,7 +511,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     }
     let done = environment.settler.promise(call.scope, request, Outcome::OnnxRun)?;
     let done = Done::new(move |result: Result<Vec<Output>>| done.report(result.map_err(|error| error.of("run", &label))));
-    program::start(program, stage, inputs, options, done);
+    program::start(program, part, inputs, options, done);
     Ok(None)
 }
 

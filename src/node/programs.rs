@@ -10,7 +10,7 @@ use super::graphs::ends;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
-use crate::backend::wgpu::program::{Finding, Program};
+use crate::backend::wgpu::gpu_program::{Finding, GpuProgram};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
 use crate::error::Result;
@@ -34,9 +34,9 @@ const DESCRIPTION: usize = 16 << 10;
 /// A program, and the part of it that script gets at once.
 #[derive(Debug)]
 pub struct Described {
-    program: Program,
+    program: GpuProgram,
     common: Option<Common>,
-    /// [`Program::encode_dispatches`]
+    /// [`GpuProgram::encode_dispatches`]
     dispatches: Vec<u8>,
 }
 
@@ -160,7 +160,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 }
 
 /// Does something with a program that was made.
-fn with_program<R>(call: &Call<'_>, use_it: impl FnOnce(&Program) -> Result<R>) -> Result<R> {
+fn with_program<R>(call: &Call<'_>, use_it: impl FnOnce(&GpuProgram) -> Result<R>) -> Result<R> {
     let programs = call.environment.programs.borrow();
     let made = programs.get(call.handle(0)?).and_then(|made| made.described.get());
     use_it(&made.ok_or_else(|| stale("program"))?.program)

@@ -1,10 +1,9 @@
 //! A loaded model as a program: the parts that importing cuts it into ([`crate::onnx::Part`]), and the plans of each for the shapes
 //! and values that were met.
 //!
-//! A *stage* is one part for one set of shapes: its compiled graph, and what is to be done behind it. The stage that follows is
-//! found by the shapes and values that only the run could tell ([`plans`]), or made. So a model whose shapes were all met before
-//! is a walk from stage to stage, and nothing of it goes through script. [`run`] is that walk; [`repeat`] does it for the bodies of
-//! loops.
+//! A [`CompiledPart`] is one part for one set of shapes: its compiled graph, and what follows it. The next one is found by the shapes and
+//! values that only the run could tell ([`plans`]), or compiled. So a run whose shapes are all known goes from part to part, and nothing of
+//! it goes through script. [`run`] does that for the model, [`repeat`] for the bodies of loops.
 //!
 //! A run has a thread of its own while it lasts, out of a few; the timeline hears of graphs and tensors as from anybody else, and values
 //! that stay on the device stay there.
@@ -44,7 +43,7 @@ pub struct Program {
     pub loaded: Loaded,
     /// What is told of the outputs.
     pub outputs: Vec<OpenOutput>,
-    /// Whether all inputs and outputs are tensors that are always there. Others take a walk, even where there is but one part.
+    /// Whether all inputs and outputs are tensors that are always there. Others are run part by part, even where there is but one part.
     pub has_only_tensors: bool,
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
@@ -62,7 +61,7 @@ pub struct Program {
 
 /// One part for one set of shapes.
 #[derive(Debug)]
-pub struct Stage {
+pub struct CompiledPart {
     graph: Option<Compiled>,
     exports: Vec<(String, Export)>,
     next: Option<Next>,
@@ -89,13 +88,13 @@ struct Compiled {
 /// A part that was imported: what is left is to compile its graph.
 #[derive(Debug)]
 pub struct Planned {
-    pub stage: Stage,
+    pub part: CompiledPart,
     /// By name, in the order of the graph; empty where there is no graph.
     pub inputs: Vec<(String, Descriptor)>,
     pub outputs: Vec<(String, Descriptor)>,
 }
 
-impl Stage {
+impl CompiledPart {
     /// Whether the model's outputs are there when the part's graph has run.
     pub fn is_last(&self) -> bool {
         self.next.is_none()
@@ -186,7 +185,8 @@ impl Program {
         });
         let steps = part.next.iter().flat_map(|next| &next.steps);
         let bodies = steps.map(|step| matches!(step.kind, StepKind::Repetition { .. }).then(|| Plans::of(&self.cache))).collect();
-        let stage = Stage {
+        let (graph, most) = (part.graph.take(), part.most_bytes);
+        let part = CompiledPart {
             graph: compiled,
             exports: part.exports,
             next: part.next,
@@ -196,12 +196,11 @@ impl Program {
             bytes: 0,
             kept_bytes: 0,
         };
-        let most = part.most_bytes;
-        Ok((Planned { stage, inputs, outputs }, part.graph.map(|graph| (graph, most))))
+        Ok((Planned { part, inputs, outputs }, graph.map(|graph| (graph, most))))
     }
 
     /// Imports and compiles a part that belongs to a run's own plans. Waits for it.
-    fn stage(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
+    fn part(&self, body: Option<&Body>, given: &Givens) -> Result<CompiledPart> {
         let source = match body {
             None => Source::of(&self.loaded)?,
             Some(body) => Source {
@@ -214,7 +213,7 @@ impl Program {
             },
         };
         let id = self.device.next_graph();
-        let (Planned { mut stage, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;
+        let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;
         if let Some((description, most)) = graph {
             let built = self.device.wait_for(|done| Task::Build {
                 graph: id,
@@ -224,12 +223,12 @@ impl Program {
                 urgency: Urgency::Wanted,
                 done,
             })?;
-            (stage.bytes, stage.kept_bytes) = (built.bytes, built.kept_bytes);
-            if let Some(compiled) = &mut stage.graph {
+            (part.bytes, part.kept_bytes) = (built.bytes, built.kept_bytes);
+            if let Some(compiled) = &mut part.graph {
                 compiled._owned = Some(OwnedGraph::new(self.device.clone(), id));
             }
         }
-        Ok(stage)
+        Ok(part)
     }
 }
 

@@ -1,14 +1,14 @@
-//! The stages that may follow another one, by what only a run can tell. How many are kept is counted for the whole model ([`Cache`]).
+//! The parts that may follow another one, by what only a run can tell. How many are kept is counted for the whole model ([`Cache`]).
 
-use super::Stage;
+use super::CompiledPart;
 use super::cache::{Cache, Forget, Owner};
 use super::values::Key;
 use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a stage counts for beside what its graph keeps: what is to be done behind it.
-const STAGE: usize = 4 << 10;
+/// What a part counts for beside what its graph keeps: what is to be done behind it.
+const PART: usize = 4 << 10;
 
 #[derive(Debug)]
 pub struct Plans {
@@ -45,10 +45,10 @@ impl Drop for Plans {
     }
 }
 
-/// A stage that exists, or is being made.
+/// A part that exists, or is being made.
 #[derive(Debug, Default)]
 struct Slot {
-    stage: Mutex<Option<Result<Arc<Stage>>>>,
+    part: Mutex<Option<Result<Arc<CompiledPart>>>>,
     ready: Condvar,
 }
 
@@ -63,20 +63,20 @@ impl Plans {
         Plans { state: Arc::default(), cache: cache.clone() }
     }
 
-    /// The stage for a key, if it was made.
-    pub fn find(&self, key: &Key) -> Option<Arc<Stage>> {
+    /// The part for a key, if it was made.
+    pub fn find(&self, key: &Key) -> Option<Arc<CompiledPart>> {
         let slots = lock(&self.state.0);
         let Kept { slot, number } = slots.get(key)?;
-        let stage = lock(&slot.stage).as_ref()?.as_ref().ok()?.clone();
+        let part = lock(&slot.part).as_ref()?.as_ref().ok()?.clone();
         number.iter().for_each(|&number| self.cache.touch(number));
-        Some(stage)
+        Some(part)
     }
 
-    /// The stage for a key. Whoever asks first makes it, others wait for that.
+    /// The part for a key. Whoever asks first makes it, others wait for that.
     ///
     /// # Errors
     /// Those of making it; the next one who asks tries again.
-    pub fn get(&self, key: Key, make: impl FnOnce() -> Result<Stage>) -> Result<Arc<Stage>> {
+    pub fn get(&self, key: Key, make: impl FnOnce() -> Result<CompiledPart>) -> Result<Arc<CompiledPart>> {
         let (slot, is_first) = {
             let mut slots = lock(&self.state.0);
             match slots.get(&key) {
@@ -92,11 +92,11 @@ impl Plans {
             }
         };
         if !is_first {
-            let mut stage = lock(&slot.stage);
+            let mut part = lock(&slot.part);
             loop {
-                match &*stage {
+                match &*part {
                     Some(result) => return result.clone(),
-                    None => stage = slot.ready.wait(stage).unwrap_or_else(PoisonError::into_inner),
+                    None => part = slot.ready.wait(part).unwrap_or_else(PoisonError::into_inner),
                 }
             }
         }
@@ -104,10 +104,10 @@ impl Plans {
         let result = make().map(Arc::new);
         guard.result = Some(result.clone());
         drop(guard);
-        if let Ok(stage) = &result {
+        if let Ok(part) = &result {
             let mut slots = lock(&self.state.0);
             let owner: Weak<dyn Forget> = Arc::<State>::downgrade(&self.state);
-            let (number, leaving) = self.cache.keep(stage.kept_bytes + STAGE, Owner::Plans(owner));
+            let (number, leaving) = self.cache.keep(part.kept_bytes + PART, Owner::Plans(owner));
             if let Some(kept) = slots.get_mut(&key) {
                 kept.number = Some(number);
             }
@@ -123,7 +123,7 @@ struct Making<'a> {
     plans: &'a Plans,
     key: &'a Key,
     slot: &'a Slot,
-    result: Option<Result<Arc<Stage>>>,
+    result: Option<Result<Arc<CompiledPart>>>,
 }
 
 impl Drop for Making<'_> {
@@ -133,7 +133,7 @@ impl Drop for Making<'_> {
         if result.is_err() {
             lock(&self.plans.state.0).remove(self.key);
         }
-        *lock(&self.slot.stage) = Some(result);
+        *lock(&self.slot.part) = Some(result);
         self.slot.ready.notify_all();
     }
 }
@@ -143,8 +143,8 @@ mod tests {
     use super::super::cache::{MOST, MOST_BYTES};
     use super::*;
 
-    fn stage(cache: &Arc<Cache>, kept_bytes: usize) -> Stage {
-        Stage {
+    fn part(cache: &Arc<Cache>, kept_bytes: usize) -> CompiledPart {
+        CompiledPart {
             graph: None,
             exports: Vec::new(),
             next: None,
@@ -156,13 +156,13 @@ mod tests {
         }
     }
 
-    /// How many stages are made when these keys are asked for, each of so many bytes.
+    /// How many parts are made when these keys are asked for, each of so many bytes.
     fn made(plans: &Plans, keys: impl IntoIterator<Item = usize>, kept_bytes: usize) -> usize {
         let mut count = 0;
         for number in keys {
             let make = || {
                 count += 1;
-                Ok(stage(&plans.cache, kept_bytes))
+                Ok(part(&plans.cache, kept_bytes))
             };
             plans.get(Key::of_number(number), make).unwrap();
         }
@@ -184,35 +184,35 @@ mod tests {
     fn plans_are_limited_by_what_they_keep() {
         let cache = Arc::<Cache>::default();
         let plans = Plans::of(&cache);
-        let quarter = MOST_BYTES / 4 - STAGE;
+        let quarter = MOST_BYTES / 4 - PART;
         assert_eq!(made(&plans, 0..4, quarter), 4);
         assert_eq!(made(&plans, 0..4, quarter), 0);
         assert_eq!(made(&plans, [4, 1, 2, 3, 0], quarter), 2);
         // One that is larger than all may be stays alone.
         assert_eq!(made(&plans, [9, 9, 9], 2 * MOST_BYTES), 1);
         assert_eq!(made(&plans, [0], 1), 1);
-        assert_eq!(cache.count(), (1, STAGE + 1));
+        assert_eq!(cache.count(), (1, PART + 1));
         // What failed counts for nothing, and is made again.
         let failed = || Err(crate::error::Error::new(crate::error::Kind::Operation, "so it goes"));
         assert!(plans.get(Key::of_number(20), failed).is_err());
-        assert_eq!(cache.count(), (1, STAGE + 1));
+        assert_eq!(cache.count(), (1, PART + 1));
         assert_eq!(made(&plans, [20], 1), 1);
     }
 
-    /// Stages behind stages, and script's plans, are of one cache.
+    /// Parts behind parts, and script's plans, are of one cache.
     #[test]
     fn all_plans_of_a_model_are_counted_together() {
         let cache = Arc::<Cache>::default();
         let plans = Plans::of(&cache);
-        let third = MOST_BYTES / 3 - STAGE;
+        let third = MOST_BYTES / 3 - PART;
         let (script, leaving) = cache.keep(third, Owner::Script);
         leaving.leave();
-        let first = plans.get(Key::of_number(0), || Ok(stage(&cache, third))).unwrap();
-        assert_eq!(made(&first.later, [0], third - STAGE), 1);
+        let first = plans.get(Key::of_number(0), || Ok(part(&cache, third))).unwrap();
+        assert_eq!(made(&first.later, [0], third - PART), 1);
         assert_eq!((cache.count().0, cache.take_leaving()), (3, vec![]));
         cache.touch(script);
-        // Another one behind the first stage: that itself is the oldest, and goes with all behind it, once nobody runs it.
-        assert_eq!(made(&first.later, [1], third - STAGE), 1);
+        // Another one behind the first part: that itself is the oldest, and goes with all behind it, once nobody runs it.
+        assert_eq!(made(&first.later, [1], third - PART), 1);
         assert_eq!(cache.count().0, 3);
         drop(first);
         assert_eq!(cache.count(), (1, third));

@@ -1,4 +1,4 @@
-//! Loop and Scan: the stages of a body again and again.
+//! Loop and Scan: the parts of a body again and again.
 
 use super::plans::Plans;
 use super::run::Run;
@@ -65,8 +65,8 @@ impl Run {
             values.insert(info.name.clone(), value);
         }
         let given: Givens = values.iter().map(|(name, value)| (name.clone(), value.given())).collect();
-        let stage = plans.get(key, || self.make(Some(body), &given))?;
-        let results = self.walk(Some(body), stage, values)?;
+        let part = plans.get(key, || self.make(Some(body), &given))?;
+        let results = self.run_from(Some(body), part, values)?;
         body.graph.output.iter().map(|info| Ok(find(&results, &info.name)?.clone())).collect()
     }
 

@@ -1,8 +1,8 @@
-//! A run: from stage to stage, until the model's outputs are there.
+//! A run: from part to part, until the model's outputs are there.
 
 use super::device::{self, Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
-use super::{Program, Stage, too_large};
+use super::{CompiledPart, Program, too_large};
 
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
@@ -74,24 +74,24 @@ pub struct Output {
     pub content: Content<Vec<u8>>,
 }
 
-/// Runs a program from the stage for the shapes of its inputs: on the calling thread as far as that may be, where everything is short and
+/// Runs a program from the part for the shapes of its inputs: on the calling thread as far as that may be, where everything is short and
 /// was made before, and on a thread out of the pool.
-pub fn start(program: Arc<Program>, stage: Arc<Stage>, inputs: Vec<Input>, options: Options, done: Done<Vec<Output>>) {
+pub fn start(program: Arc<Program>, part: Arc<CompiledPart>, inputs: Vec<Input>, options: Options, done: Done<Vec<Output>>) {
     let mut run = Run::new(program, options);
     let is_tensor = |input: &Input| matches!(input.content, Content::Tensor(_));
     let may_be_here = run.kept.is_empty() && !run.program.device.is_elsewhere() && inputs.iter().all(is_tensor);
     if !may_be_here || here::room() == Room::Nothing {
-        return elsewhere(done, move |done| done.run(|| run.outputs(stage, inputs)));
+        return elsewhere(done, move |done| done.run(|| run.outputs(part, inputs)));
     }
-    let walked = catch_unwind(AssertUnwindSafe(|| {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
         let values = run.held(inputs)?;
-        run.walk_here(stage, values)
+        run.run_inline(part, values)
     }));
-    match walked.unwrap_or_else(|panic| Err(from_panic(&*panic))) {
-        Ok(Here::Ended(outputs)) => done.report(Ok(outputs)),
-        Ok(Here::Left(stage, values)) => elsewhere(done, move |done| {
+    match ran.unwrap_or_else(|panic| Err(from_panic(&*panic))) {
+        Ok(Inline::Ended(outputs)) => done.report(Ok(outputs)),
+        Ok(Inline::Left(part, values)) => elsewhere(done, move |done| {
             done.run(|| {
-                let values = run.walk(None, stage, values)?;
+                let values = run.run_from(None, part, values)?;
                 run.finish(&values)
             });
         }),
@@ -114,8 +114,8 @@ pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) 
     RUNS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
 }
 
-/// Stages that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
-/// number, and each takes some microseconds, or some hundred where a stage is made.
+/// Parts that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
+/// number, and each takes some microseconds, or some hundred where a part is made.
 const MOST_MADE: u64 = 1 << 14;
 const MOST_BODIES: u64 = 1 << 22;
 
@@ -154,21 +154,21 @@ pub struct Run {
     made: Count,
     bodies: Count,
     /// What would wait is refused: the calling thread does nothing but what it can do itself.
-    is_here: bool,
+    is_inline: bool,
     /// Something was.
     is_refused: Cell<bool>,
 }
 
 /// How far a run came on the calling thread.
-enum Here {
+enum Inline {
     Ended(Vec<Output>),
-    /// To a stage that another thread has to do.
-    Left(Arc<Stage>, Values),
+    /// To a part that another thread has to do.
+    Left(Arc<CompiledPart>, Values),
 }
 
-/// What comes behind a stage.
-enum Behind {
-    Stage(Arc<Stage>, Values),
+/// What follows a part.
+enum Then {
+    Part(Arc<CompiledPart>, Values),
     /// It was the last one: what exists, by name.
     End(Values),
 }
@@ -197,12 +197,12 @@ impl Run {
         let made = Count::new("plans that were made", MOST_MADE);
         let bodies = Count::new("runs of the bodies of loops", MOST_BODIES);
         let random = Random::new(seed);
-        Run { program, failures, random, most_bytes, watch, kept, made, bodies, is_here: false, is_refused: Cell::new(false) }
+        Run { program, failures, random, most_bytes, watch, kept, made, bodies, is_inline: false, is_refused: Cell::new(false) }
     }
 
-    fn outputs(&mut self, stage: Arc<Stage>, inputs: Vec<Input>) -> Result<Vec<Output>> {
+    fn outputs(&mut self, part: Arc<CompiledPart>, inputs: Vec<Input>) -> Result<Vec<Output>> {
         let values = self.held(inputs)?;
-        let values = self.walk(None, stage, values)?;
+        let values = self.run_from(None, part, values)?;
         self.finish(&values)
     }
 
@@ -226,23 +226,23 @@ impl Run {
         Ok(values)
     }
 
-    /// From a stage on, on the calling thread, until something has to be done elsewhere. What was begun of that stage is done again
+    /// From a part on, on the calling thread, until something has to be done elsewhere. What was begun of that part is done again
     /// there: all it did was to make values that nobody has.
-    fn walk_here(&mut self, mut stage: Arc<Stage>, mut values: Values) -> Result<Here> {
-        self.is_here = true;
+    fn run_inline(&mut self, mut part: Arc<CompiledPart>, mut values: Values) -> Result<Inline> {
+        self.is_inline = true;
         let ended = loop {
             let before = values.clone();
-            match self.advance(None, &stage, values) {
-                Ok(Behind::Stage(next, given)) => (stage, values) = (next, given),
-                Ok(Behind::End(exported)) => match self.finish(&exported) {
-                    Err(_) if self.is_refused.get() => break Here::Left(stage, before),
-                    outputs => break Here::Ended(outputs?),
+            match self.advance(None, &part, values) {
+                Ok(Then::Part(next, given)) => (part, values) = (next, given),
+                Ok(Then::End(exported)) => match self.finish(&exported) {
+                    Err(_) if self.is_refused.get() => break Inline::Left(part, before),
+                    outputs => break Inline::Ended(outputs?),
                 },
-                Err(_) if self.is_refused.get() => break Here::Left(stage, before),
+                Err(_) if self.is_refused.get() => break Inline::Left(part, before),
                 Err(error) => return Err(error),
             }
         };
-        self.is_here = false;
+        self.is_inline = false;
         Ok(ended)
     }
 
@@ -254,13 +254,13 @@ impl Run {
 
     /// The contents of tensors.
     fn read(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
-        match self.is_here {
+        match self.is_inline {
             false => self.program.device.read(tensors),
             true => self.program.device.read_here(tensors).or_else(|_| self.refuse()),
         }
     }
 
-    /// The outputs of the model, of what exists behind its last stage.
+    /// The outputs of the model, of what exists behind its last part.
     fn finish(&self, values: &Values) -> Result<Vec<Output>> {
         let mut wanted = Vec::new();
         let mut tensors: Vec<&OwnedTensor> = Vec::new();
@@ -343,31 +343,31 @@ impl Run {
         }
     }
 
-    /// From a stage on: what exists behind the last one, by name.
-    pub fn walk(&mut self, body: Option<&Body>, mut stage: Arc<Stage>, mut values: Values) -> Result<Values> {
+    /// From a part on: what exists behind the last one, by name.
+    pub fn run_from(&mut self, body: Option<&Body>, mut part: Arc<CompiledPart>, mut values: Values) -> Result<Values> {
         loop {
-            match self.advance(body, &stage, values)? {
-                Behind::End(exported) => return Ok(exported),
-                Behind::Stage(next, given) => (stage, values) = (next, given),
+            match self.advance(body, &part, values)? {
+                Then::End(exported) => return Ok(exported),
+                Then::Part(next, given) => (part, values) = (next, given),
             }
         }
     }
 
-    /// Runs a stage, and what is to be done behind it.
-    fn advance(&mut self, body: Option<&Body>, stage: &Stage, mut values: Values) -> Result<Behind> {
+    /// Runs a part, and what is to be done behind it.
+    fn advance(&mut self, body: Option<&Body>, part: &CompiledPart, mut values: Values) -> Result<Then> {
         self.is_wanted()?;
         // Steps may take any time, and draw random numbers.
-        if self.is_here && stage.next.as_ref().is_some_and(|next| !next.steps.is_empty()) {
+        if self.is_inline && part.next.as_ref().is_some_and(|next| !next.steps.is_empty()) {
             return self.refuse();
         }
-        let results = self.execute(stage, &mut values)?;
+        let results = self.execute(part, &mut values)?;
         let mut exported = Values::new();
-        for (name, export) in &stage.exports {
+        for (name, export) in &part.exports {
             exported.insert(name.clone(), exported_value(export, &results, &values)?);
         }
-        let Some(next) = &stage.next else { return Ok(Behind::End(exported)) };
+        let Some(next) = &part.next else { return Ok(Then::End(exported)) };
         let mut key = Key::default();
-        for (step, plans) in next.steps.iter().zip(&stage.bodies) {
+        for (step, plans) in next.steps.iter().zip(&part.bodies) {
             let outputs = match (&step.kind, plans) {
                 (StepKind::Repetition { repetition, body }, Some(plans)) => {
                     self.repeat(step, repetition, body, plans, &exported)?
@@ -390,20 +390,20 @@ impl Run {
             let text = format!("found values of {} bytes where sizes are meant, allowed at most {MOST_LOOKED_AT}", key.bytes());
             return Err(Error::new(Kind::Operation, text));
         }
-        let next = match self.is_here {
-            true => stage.later.find(&key).map_or_else(|| self.refuse(), Ok)?,
+        let next = match self.is_inline {
+            true => part.later.find(&key).map_or_else(|| self.refuse(), Ok)?,
             false => {
                 let given: Givens = exported.iter().map(|(name, value)| (name.clone(), value.given())).collect();
-                stage.later.get(key, || self.make(body, &given))?
+                part.later.get(key, || self.make(body, &given))?
             }
         };
-        Ok(Behind::Stage(next, exported))
+        Ok(Then::Part(next, exported))
     }
 
-    /// Makes a stage.
-    pub fn make(&self, body: Option<&Body>, given: &Givens) -> Result<Stage> {
+    /// Makes a part.
+    pub fn make(&self, body: Option<&Body>, given: &Givens) -> Result<CompiledPart> {
         self.made.one_more()?;
-        self.program.stage(body, given)
+        self.program.part(body, given)
     }
 
     /// Notes that the body of a loop is to run.
@@ -411,9 +411,9 @@ impl Run {
         self.bodies.one_more()
     }
 
-    /// Runs the graph of a stage, if it has one; its results.
-    fn execute(&mut self, stage: &Stage, values: &mut Values) -> Result<Vec<Arc<OwnedTensor>>> {
-        let Some(graph) = &stage.graph else { return Ok(Vec::new()) };
+    /// Runs the graph of a part, if it has one; its results.
+    fn execute(&mut self, part: &CompiledPart, values: &mut Values) -> Result<Vec<Arc<OwnedTensor>>> {
+        let Some(graph) = &part.graph else { return Ok(Vec::new()) };
         let device = self.program.device.clone();
         let mut tensors = TensorIds::new();
         let mut inputs = Vec::new();
@@ -446,7 +446,7 @@ impl Run {
             results.push(tensor);
         }
         let task = Task::Dispatch { graph: graph.id, tensors, label: String::new() };
-        if !self.is_here {
+        if !self.is_inline {
             device.send(task)?;
         } else if !device.attempt(task) {
             return self.refuse();

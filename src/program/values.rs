@@ -72,7 +72,7 @@ pub fn find<'v>(values: &'v Values, name: &str) -> Result<&'v Held> {
     element().ok_or_else(|| Error::new(Kind::Operation, format!("the value {name:?} is not there (internal error)")))
 }
 
-/// What tells which stage comes next: shapes, and the bytes of values that were looked at.
+/// What tells which part comes next: shapes, and the bytes of values that were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(Vec<u8>);
 

@@ -54,7 +54,7 @@ struct State {
     pushed: u64,
     /// How many may run at once.
     most: usize,
-    has_team: bool,
+    has_pool: bool,
     /// Threads that there are.
     threads: usize,
     /// Runs that have started and not ended.
@@ -71,7 +71,7 @@ impl State {
             return None;
         }
         let keeps_all_busy = self.running + self.waiting.len() >= self.most;
-        if !self.has_team || (keeps_all_busy && self.most > 1) {
+        if !self.has_pool || (keeps_all_busy && self.most > 1) {
             return Some(Help::Nobody);
         }
         // Too few to be side by side: each has everybody, one after the other.
@@ -122,12 +122,12 @@ impl Shared {
 
 impl Lane {
     /// A lane of the context with this flag; `most` runs at once, each with the help of a thread pool if there is one and it is alone.
-    pub fn new(name: &'static str, most: usize, has_team: bool, cancel: Cancel, usage: Arc<Usage>) -> Lane {
+    pub fn new(name: &'static str, most: usize, has_pool: bool, cancel: Cancel, usage: Arc<Usage>) -> Lane {
         let state = State {
             waiting: BTreeMap::new(),
             pushed: 0,
             most: most.max(1),
-            has_team,
+            has_pool,
             threads: 0,
             running: 0,
             is_shared: false,

@@ -17,13 +17,13 @@ const LONGEST: usize = 20_000_000;
 
 /// Units of work of a pool's piece, at most, unless there are many: its members begin and end at the same time but for one piece,
 /// and one begins some microseconds before the others.
-const PIECE_OF_TEAM: usize = 20_000;
+const PIECE_OF_POOL: usize = 20_000;
 
 /// Who does the pieces.
 #[derive(Clone, Copy)]
 struct Help {
     threads: usize,
-    is_team: bool,
+    is_pool: bool,
     /// Below this many units of work (about a nanosecond each) a hand-over to other threads costs more than it gains.
     worth_dividing: usize,
 }
@@ -31,10 +31,10 @@ struct Help {
 impl Help {
     fn here() -> Help {
         if let Some(threads) = thread_pool::members() {
-            return Help { threads, is_team: true, worth_dividing: 8_000 };
+            return Help { threads, is_pool: true, worth_dividing: 8_000 };
         }
         let threads = if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 };
-        Help { threads, is_team: false, worth_dividing: 50_000 }
+        Help { threads, is_pool: false, worth_dividing: 50_000 }
     }
 }
 
@@ -52,7 +52,7 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     let unit = unit.max(1);
     let units = output.len().div_ceil(unit);
     let cost = cost.max(1);
-    let Help { threads, is_team, worth_dividing } = Help::here();
+    let Help { threads, is_pool, worth_dividing } = Help::here();
     let longest = (LONGEST / cost).max(1);
     let total = units.saturating_mul(cost);
     if units <= longest && (threads == 1 || total < worth_dividing) || units == 1 {
@@ -60,7 +60,7 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     }
     // Finer than the number of threads, so that one that is late does not hold up the others.
     let coarse = units.div_ceil(threads * 4);
-    let fine = if is_team { (PIECE_OF_TEAM / cost).max(units.div_ceil(threads * 16)) } else { coarse };
+    let fine = if is_pool { (PIECE_OF_POOL / cost).max(units.div_ceil(threads * 16)) } else { coarse };
     let per_piece = coarse.min(fine).max(worth_dividing / 4 / cost).clamp(1, longest);
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |(piece, chunk): (usize, &mut [T])| {
@@ -71,7 +71,7 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     };
     if threads == 1 {
         output.chunks_mut(per_piece * unit).enumerate().for_each(body);
-    } else if is_team {
+    } else if is_pool {
         let chunks: Vec<_> = output.chunks_mut(per_piece * unit).map(Mutex::new).collect();
         // Each is one thread's, so nobody waits and nobody sees what a panic left.
         thread_pool::share(chunks.len(), total, &|piece| body((piece, &mut chunks[piece].lock().expect("nobody else's"))));
@@ -97,7 +97,7 @@ pub fn for_each_job(count: usize, cost: usize, body: impl Fn(usize) + Sync) {
 }
 
 fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
-    let Help { threads, is_team, worth_dividing } = Help::here();
+    let Help { threads, is_pool, worth_dividing } = Help::here();
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |number: usize| {
         let _until_it_ends = subnormals.begin();
@@ -107,7 +107,7 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     };
     if threads == 1 || count <= 1 || cost < worth_dividing {
         (0..count).for_each(body);
-    } else if is_team {
+    } else if is_pool {
         thread_pool::share(count, cost, &body);
     } else {
         (0..count).into_par_iter().with_max_len(1).for_each(body);
@@ -123,7 +123,7 @@ pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, 
 }
 
 fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
-    let Help { threads: available, is_team, .. } = Help::here();
+    let Help { threads: available, is_pool, .. } = Help::here();
     let threads = threads.min(available).min(parts);
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
@@ -180,7 +180,7 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         }
         std::mem::forget(ended);
     };
-    if is_team {
+    if is_pool {
         return thread_pool::share(threads, usize::MAX, &|_| work());
     }
     rayon::scope(|scope| {

@@ -1,9 +1,9 @@
-//! Graphs for a device that somebody else has: they become [`Program`]s as on a device of ours, and whoever has the device runs
+//! Graphs for a device that somebody else has: they become [`GpuProgram`]s as on a device of ours, and whoever has the device runs
 //! those. Shaders keep to standard WGSL ([`Features`](super::target::Features) without what only wgpu has).
 
 use super::capabilities::GpuCapabilities;
+use super::gpu_program::GpuProgram;
 use super::lower::lower;
-use super::program::Program;
 use super::target::Target;
 use crate::compiler::{Capabilities, compile_within};
 use crate::error::Result;
@@ -27,7 +27,7 @@ struct Shared {
 /// What a graph becomes.
 #[derive(Debug)]
 pub struct Lowered {
-    pub program: Program,
+    pub program: GpuProgram,
     /// What a run takes beside the constants.
     pub run_bytes: usize,
     /// Of a model that may have several graphs.

@@ -70,9 +70,9 @@
 
 mod capabilities;
 mod foreign;
+pub mod gpu_program;
 mod lower;
 mod open;
-pub mod program;
 mod runtime;
 mod shader;
 pub mod target;

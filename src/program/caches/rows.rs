@@ -102,7 +102,7 @@ impl Room {
                 }
                 Memory::Device(allocator.device.tensor(&descriptor, allocator.failures)?)
             }
-            false => Memory::Host(HostMemory::new(Bytes::roomy(count * row)?, allocator.usage)?),
+            false => Memory::Host(HostMemory::new(Bytes::in_own_pages(count * row)?, allocator.usage)?),
         };
         Ok(Room { memory: Arc::new(memory), padding, capacity })
     }

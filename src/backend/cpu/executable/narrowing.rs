@@ -10,9 +10,9 @@
 //! say as what they compute. Here the type of a value is float32 and stays so for whoever sees it; whether it may lie in memory in fewer
 //! bits follows from the kernels that have been chosen, which are not known before.
 
-use super::{Operand, Step};
+use super::step::{Operand, Step};
 use crate::backend::cpu::dispatch::Target;
-use crate::backend::cpu::kernels::{Storage, bf16};
+use crate::backend::cpu::kernels::{Bf16Support, bf16};
 use crate::backend::cpu::view::NARROW;
 use crate::compiler::{Plan, Read, ValueId};
 use crate::graph::{DataType, OperandId};
@@ -23,9 +23,9 @@ pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
     if bf16::microkernels(target).is_err() {
         return;
     }
-    let storages: Vec<Storage> = steps.iter().map(of_step).collect();
+    let storages: Vec<Bf16Support> = steps.iter().map(of_step).collect();
     let of_bytes = |operand: &Operand| isize::from(operand.length > target.caches.second);
-    let stored = |(step, storage): (&Step, &Storage)| {
+    let stored = |(step, storage): (&Step, &Bf16Support)| {
         let output = &step.outputs[0];
         (output.value, of_bytes(output) - isize::from(storage.rounds_output))
     };
@@ -53,9 +53,9 @@ pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
 }
 
 /// What the kernel of a step says, if it does all of the step.
-fn of_step(step: &Step) -> Storage {
-    let Some(kernel) = step.kernel.as_ref().filter(|_| step.followers.is_empty()) else { return Storage::default() };
-    let mut storage = kernel.storage();
+fn of_step(step: &Step) -> Bf16Support {
+    let Some(kernel) = step.kernel.as_ref().filter(|_| step.followers.is_empty()) else { return Bf16Support::default() };
+    let mut storage = kernel.bf16_support();
     storage.stores &= step.outputs.len() == 1 && step.outputs[0].data_type == DataType::Float32;
     storage.loads.retain(|id| step.inputs.get(id.0 as usize).is_some_and(|operand| operand.data_type == DataType::Float32));
     storage

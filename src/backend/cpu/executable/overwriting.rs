@@ -1,7 +1,7 @@
 //! Operands that nobody needs any more, in whose memory a kernel writes its output, as residual branches that a convolution is
 //! added to: so they are not fetched twice, and less of the cache is spoilt.
 
-use super::{Memory, Step};
+use super::step::{Memory, Step};
 use crate::compiler::{Plan, ValueId};
 
 /// Lets such operands and outputs lie together, and gives all that lies in the arena its place.

@@ -1,7 +1,7 @@
 //! Inputs that only a concatenation reads, which makes an output of the graph, as those of a cache of keys and values: where they
 //! are copied anyway, they can be copied to their places in that output, and the concatenation leaves them out.
 
-use super::{Memory, Step};
+use super::step::{Memory, Step};
 use crate::graph::Op;
 use crate::host_memory::{Placement, Placements};
 use crate::memory::Runs;

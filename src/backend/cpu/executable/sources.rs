@@ -1,6 +1,6 @@
 //! Whose results a step reads: the edges of the graph that profiles show.
 
-use super::{Operand, Step};
+use super::step::{Operand, Step};
 use std::ops::Range;
 
 /// Memory that a step has written: a region, and bytes of it.

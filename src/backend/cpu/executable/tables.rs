@@ -1,6 +1,6 @@
 //! Large tables of a file that only gathers read, such as embeddings: rows are read when a run asks for them, never the whole table.
 
-use super::{Memory, Step};
+use super::step::{Memory, Step};
 use crate::backend::cpu::reference::Indices;
 use crate::backend::cpu::view::View;
 use crate::error::Result;

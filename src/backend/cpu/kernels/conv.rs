@@ -9,7 +9,7 @@ use super::pointwise::{CLOSE, Heights, Next};
 use super::product::Right;
 use super::work_partition::{Extent, divide, even};
 use super::{
-    Accepted, AlignedBuffer, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, Storage, Subnormals, Target,
+    Accepted, AlignedBuffer, Bf16Support, Build, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target,
     require, with_scratch, with_starts,
 };
 use crate::backend::cpu::threads::for_each_job;
@@ -212,15 +212,15 @@ impl Kernel for Conv {
         self.run_with(None, arguments);
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         if self.rounding.is_none() {
-            return Storage::default();
+            return Bf16Support::default();
         }
         let mut loads = self.finish.whole_tensors();
         loads.extend(self.finish.added.filter(|id| !loads.contains(id)));
         loads.retain(|id| *id != self.input);
         loads.extend(self.is_of_pairs.then_some(self.input));
-        Storage { loads, rounds: smallvec![self.input], stores: !self.finish.is_rest_left(), ..Storage::default() }
+        Bf16Support { loads, rounds: smallvec![self.input], stores: !self.finish.is_rest_left(), ..Bf16Support::default() }
     }
 
     /// Each tile is finished and written at once.
@@ -579,7 +579,7 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 /// A plan whose sizes are of pairs.
-pub fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+pub fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
     let gemm = bf16::microkernels(target)?;
     let mut plan = plan(problem, target)?;
     require(plan.groups == 1, "several groups")?;
@@ -602,7 +602,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 /// What is decided before anything is packed.
-pub struct Plan<'a> {
+pub struct ConvDesc<'a> {
     target: Target,
     op: &'a Conv2d,
     filter: Filter<'a>,
@@ -618,7 +618,7 @@ pub struct Plan<'a> {
 }
 
 /// A convolution with the channels last and a constant filter, also as a part of another kernel.
-pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
     let op = problem.conv2d()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;
@@ -634,10 +634,10 @@ pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reje
     let by_row = groups == 1 && channels < FEW_CHANNELS && columns.dilation == 1 && columns.window > 1;
     let sizes =
         Sizes { batches: input.shape[0], all_channels: input.shape[3], channels, all_outputs: outputs, rows, columns, by_row };
-    Ok(Plan { target: *target, op, filter, groups, channels, sizes, rounding: None, taps: [down, across], is_finite, finish })
+    Ok(ConvDesc { target: *target, op, filter, groups, channels, sizes, rounding: None, taps: [down, across], is_finite, finish })
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ConvDesc<'a> {
     fn boxed(self) -> Build<'a> {
         Box::new(move || {
             let (kernel, consumed) = self.build();
@@ -671,7 +671,8 @@ impl<'a> Plan<'a> {
 
     /// The kernel, with the operands that it has packed.
     pub fn build(self) -> (Conv, SmallVec<[usize; 2]>) {
-        let Plan { target, op, filter, groups, channels, sizes, rounding, taps: [down, across], is_finite, mut finish } = self;
+        let ConvDesc { target, op, filter, groups, channels, sizes, rounding, taps: [down, across], is_finite, mut finish } =
+            self;
         let outputs = sizes.all_outputs;
         let of_group = outputs / groups;
         let pixels = sizes.batches * sizes.rows.output * sizes.columns.output;

@@ -106,7 +106,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 /// What is decided before anything is packed.
-pub struct Plan<'a> {
+pub struct DepthwiseDesc<'a> {
     isa: &'static Isa,
     input: OperandId,
     filter: Filter<'a>,
@@ -118,7 +118,7 @@ pub struct Plan<'a> {
 }
 
 /// A depthwise convolution of an image of that shape, also as a part of another kernel.
-pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Target) -> Result<Plan<'a>, Reject> {
+pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Target) -> Result<DepthwiseDesc<'a>, Reject> {
     let (filter, [outputs, of_group, height, width]) = Filter::of(op, problem)?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     let is_depthwise = of_group == 1 && op.groups as usize == outputs && input[3] == outputs;
@@ -128,12 +128,12 @@ pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Ta
     require(outputs > 1, "a single channel")?;
     let finish = ConvEpilogue::new(problem, op.bias)?;
     let (rows, columns) = (axis(op, 0, input[1], height, problem), axis(op, 1, input[2], width, problem));
-    Ok(Plan { isa: target.isa, input: op.input, filter, finish, batches: input[0], rows, columns, channels: outputs })
+    Ok(DepthwiseDesc { isa: target.isa, input: op.input, filter, finish, batches: input[0], rows, columns, channels: outputs })
 }
 
-impl Plan<'_> {
+impl DepthwiseDesc<'_> {
     pub fn build(self) -> Depthwise {
-        let Plan { isa, input, filter, mut finish, batches, rows, columns, channels } = self;
+        let DepthwiseDesc { isa, input, filter, mut finish, batches, rows, columns, channels } = self;
         let distance = channels + MARGIN;
         let weights = AlignedBuffer::packed(&[distance], rows.window * columns.window * distance, |weights| {
             for (tap, numbers) in weights.chunks_exact_mut(distance).enumerate() {

@@ -3,7 +3,7 @@
 
 use super::epilogue::Epilogue;
 use super::stored::for_each_stored_piece;
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Target, require};
+use super::{Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
@@ -73,10 +73,10 @@ impl Kernel for Chain {
         });
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         let mut loads = self.stages.whole_tensors();
         loads.push(self.input);
         // What it loads it copies anyway.
-        Storage { loads, stores: true, rounds_output: true, ..Storage::default() }
+        Bf16Support { loads, stores: true, rounds_output: true, ..Bf16Support::default() }
     }
 }

@@ -289,7 +289,7 @@ fn accept_multiplier<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a>
 /// plan is that of the numbers; `consumed` are the operands that the filter was made from.
 pub fn build_dequantized(
     by: &DequantizeLinear,
-    depthwise: depthwise::Plan<'_>,
+    depthwise: depthwise::DepthwiseDesc<'_>,
     quantize: Option<Quantized>,
     consumed: SmallVec<[usize; 2]>,
     threads: usize,

@@ -8,8 +8,8 @@ use super::conv_epilogue::ConvEpilogue;
 use super::panels::{Elements, Panels};
 use super::stored::for_each_stored_piece;
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require, with_scratch,
-    with_starts,
+    Accepted, AlignedBuffer, Bf16Support, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require,
+    with_scratch, with_starts,
 };
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -61,8 +61,8 @@ impl Kernel for FirstLayer {
         });
     }
 
-    fn storage(&self) -> Storage {
-        Storage { stores: true, rounds_output: true, ..Storage::default() }
+    fn bf16_support(&self) -> Bf16Support {
+        Bf16Support { stores: true, rounds_output: true, ..Bf16Support::default() }
     }
 
     fn bytes(&self) -> usize {

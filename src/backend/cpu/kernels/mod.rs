@@ -87,7 +87,7 @@ use webnn_kernels::output::SharedOutput;
 
 /// What a kernel loads from bfloat16, and whether it stores its output so.
 #[derive(Clone, Debug, Default)]
-pub struct Storage {
+pub struct Bf16Support {
     pub loads: SmallVec<[OperandId; 2]>,
     /// Those of them that it would round itself.
     pub rounds: SmallVec<[OperandId; 2]>,
@@ -127,8 +127,8 @@ pub trait Kernel: std::fmt::Debug + Send + Sync {
 
     /// What may lie in memory as bfloat16, two numbers in 32 bits ([`View::is_narrow`](super::view::View::is_narrow)): it computes in float32
     /// with what it loads, and rounds what it stores.
-    fn storage(&self) -> Storage {
-        Storage::default()
+    fn bf16_support(&self) -> Bf16Support {
+        Bf16Support::default()
     }
 
     /// How many times as fast as in float32 it multiplies, about: more than once by way of bfloat16 ([`bf16::speed_of`]).

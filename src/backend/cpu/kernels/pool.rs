@@ -4,7 +4,7 @@
 //! looked for afterwards and computed again in float64.
 
 use super::stored::for_each_stored_piece;
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require, with_scratch};
+use super::{Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
 use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
@@ -52,8 +52,8 @@ impl Kernel for Pool {
         });
     }
 
-    fn storage(&self) -> Storage {
-        Storage { loads: smallvec![self.input], stores: true, rounds_output: true, ..Storage::default() }
+    fn bf16_support(&self) -> Bf16Support {
+        Bf16Support { loads: smallvec![self.input], stores: true, rounds_output: true, ..Bf16Support::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 //! last ones, instance normalization where the channels are first.
 
 use super::stored::{for_each_stored_piece, with_numbers};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Storage, Subnormals, Target, require};
+use super::{Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
@@ -26,8 +26,8 @@ pub static INSTANCE_NORMALIZATION_NCHW: Implementation =
     Implementation { name: "instance_normalization.nchw", accept: accept_instance_normalization };
 
 /// Lines are widened and rounded, each beside the kernel.
-fn of_lines(input: OperandId) -> Storage {
-    Storage { loads: smallvec![input], widens: smallvec![input], stores: true, rounds_output: true, ..Storage::default() }
+fn of_lines(input: OperandId) -> Bf16Support {
+    Bf16Support { loads: smallvec![input], widens: smallvec![input], stores: true, rounds_output: true, ..Bf16Support::default() }
 }
 
 fn unfused<'a>(kernel: impl Kernel + 'a + 'static) -> Accepted<'a> {
@@ -64,7 +64,7 @@ impl Kernel for SoftmaxRows {
         });
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         of_lines(self.input)
     }
 }
@@ -114,7 +114,7 @@ impl Kernel for LayerNormalizationRows {
         });
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         of_lines(self.input)
     }
 }
@@ -147,7 +147,7 @@ impl Kernel for RmsNormalizationRows {
         });
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         of_lines(self.input)
     }
 }
@@ -194,7 +194,7 @@ impl Kernel for InstanceNormalizationPlanes {
         });
     }
 
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         of_lines(self.input)
     }
 }

@@ -1,6 +1,6 @@
 //! Every fast kernel against the reference kernel, with odd sizes, remainders, groups, strides, dilations and padding.
 
-use super::{Caches, Kernel, Problem, Storage, Target, TensorDesc, every, first};
+use super::{Bf16Support, Caches, Kernel, Problem, Target, TensorDesc, every, first};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
@@ -187,7 +187,7 @@ fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl
 
 /// What a kernel loads from bfloat16 and stores so is, by bits, what it makes of the same numbers in float32, rounded.
 fn check_storage(kernel: &dyn Kernel, views: &[View<'_>], output: &[usize], name: &str) {
-    let Storage { loads, stores, .. } = kernel.storage();
+    let Bf16Support { loads, stores, .. } = kernel.bf16_support();
     let round = |numbers: &[f32]| numbers.iter().map(|&x| rounding::round(x)).collect::<Vec<u16>>();
     let widen = |bits: &[u16]| bits.iter().map(|&bits| rounding::widen(bits)).collect::<Vec<f32>>();
     let narrow: Vec<Vec<u16>> = loads.iter().map(|id| round(views[id.0 as usize].elements())).collect();

@@ -11,9 +11,9 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop, reason = "numbers of rows and columns stand on both sides")]
 
-mod plan;
+mod division;
 
-use self::plan::{Demand, Plan};
+use self::division::{Demand, Division};
 use super::bf16;
 use super::conv::{Filter, axis, spread};
 use super::conv_epilogue::{BoundStages, ConvEpilogue};
@@ -22,7 +22,7 @@ use super::pointwise::{Heights, Next};
 use super::transform::{Transform, Transform2, Transform4};
 use super::workspace::{Workspace, Workspaces};
 use super::{
-    Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, SharedOutput, Storage, Subnormals, Target, require,
+    Accepted, AlignedBuffer, Bf16Support, Built, Implementation, Kernel, Problem, SharedOutput, Subnormals, Target, require,
     with_scratch,
 };
 use crate::backend::cpu::threads::for_each_job;
@@ -91,8 +91,8 @@ impl<T: Compiled> Kernel for Winograd<T> {
     }
 
     /// In registers; what is left to be done to numbers needs them in memory.
-    fn storage(&self) -> Storage {
-        Storage { stores: !self.finish.is_rest_left(), ..Storage::default() }
+    fn bf16_support(&self) -> Bf16Support {
+        Bf16Support { stores: !self.finish.is_rest_left(), ..Bf16Support::default() }
     }
 
     fn bytes(&self) -> usize {
@@ -309,7 +309,7 @@ fn make<T: Compiled>(
     let mut plan = None;
     let jobs = grid.jobs::<T>(|products| {
         let demand = Demand { numbers: products * of_product, least: tiles.rows * T::FREQUENCIES * of_product, filter };
-        plan.insert(Plan::new(&demand, threads, caches.second)).jobs
+        plan.insert(Division::new(&demand, threads, caches.second)).jobs
     });
     let parts = if plan.is_some_and(|plan| plan.divides_filter) { threads * 4 } else { 1 };
     let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&grid, blocks)).collect();

@@ -5,9 +5,9 @@ use crate::backend::cpu::copy::{cost, with_unit};
 use crate::backend::cpu::threads;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::backend::strided::Axis;
-use crate::graph::{DataType, Op};
 use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
+use crate::graph::{DataType, Op};
 use bytemuck::Pod;
 use std::sync::atomic::{AtomicBool, Ordering};
 

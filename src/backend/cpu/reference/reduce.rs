@@ -10,7 +10,7 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 pub fn reduce(op: &Reduce, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let plan = Plan::new(input.shape, |axis| op.reduces(axis));
+    let plan = Layout::new(input.shape, |axis| op.reduces(axis));
     let reduction = Reduction { input, output, plan };
     match op.kind {
         ReduceKind::Product if input.data_type.is_float() => with_float!(input.data_type, T => reduction.float::<T>(op.kind)),
@@ -38,7 +38,7 @@ struct Formula<A, Lift, Combine, Finish> {
 struct Reduction<'a, 'b, 'c> {
     input: View<'a>,
     output: &'c mut ViewMut<'b>,
-    plan: Plan,
+    plan: Layout,
 }
 
 impl Reduction<'_, '_, '_> {
@@ -93,7 +93,7 @@ impl Reduction<'_, '_, '_> {
         formula: Formula<A, impl Fn(T) -> A + Sync, impl Fn(A, A) -> A + Sync, impl Fn(A) -> T + Sync>,
     ) {
         let input = self.input.elements::<T>();
-        let Plan { kept, row, run, offsets, reduced_count } = &self.plan;
+        let Layout { kept, row, run, offsets, reduced_count } = &self.plan;
         let Formula { identity, lift, combine, finish } = &formula;
         for_each_piece(self.output.elements::<T>(), 1, *reduced_count, |first, piece| {
             if *run > 1 {
@@ -144,7 +144,7 @@ fn fold<T: Copy, A: Copy>(values: &[T], identity: A, lift: impl Fn(T) -> A, comb
 }
 
 /// Where the values of a reduction lie in the input.
-struct Plan {
+struct Layout {
     /// The loops over the output, innermost first: their sizes, and the distances in the input.
     kept: Vec<(usize, usize)>,
     /// The size of the innermost loop over the output.
@@ -157,9 +157,9 @@ struct Plan {
     reduced_count: usize,
 }
 
-impl Plan {
-    fn new(shape: &[usize], is_reduced: impl Fn(usize) -> bool) -> Plan {
-        let mut plan = Plan { kept: Vec::new(), row: 1, run: 1, offsets: vec![0], reduced_count: 1 };
+impl Layout {
+    fn new(shape: &[usize], is_reduced: impl Fn(usize) -> bool) -> Layout {
+        let mut plan = Layout { kept: Vec::new(), row: 1, run: 1, offsets: vec![0], reduced_count: 1 };
         let mut reduced: Vec<(usize, usize)> = Vec::new();
         let mut stride = 1;
         for (axis, &size) in shape.iter().enumerate().rev() {

@@ -2,7 +2,7 @@
 
 use super::lowering::{Lowering, Tensor};
 use super::words::Words;
-use crate::backend::wgpu::program::{Memory, Slot};
+use crate::backend::wgpu::gpu_program::{Memory, Slot};
 use crate::backend::wgpu::shader::{Layout, Scalar, bits, load, size, stored};
 use crate::error::Result;
 use crate::graph::DataType;

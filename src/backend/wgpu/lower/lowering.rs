@@ -1,6 +1,8 @@
 //! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
 
-use crate::backend::wgpu::program::{Dispatch, Finding, InputCheck, Memory, Program, SIZES_ALIGNMENT, Shader, Slot, StepName};
+use crate::backend::wgpu::gpu_program::{
+    Dispatch, Finding, GpuProgram, InputCheck, Memory, SIZES_ALIGNMENT, Shader, Slot, StepName,
+};
 use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
 use crate::compiler::{Check, Place, Plan, Value, ValueId};
@@ -132,7 +134,7 @@ impl<'a> Lowering<'a> {
         self.steps.push(StepName { operator, label: label.to_owned() });
     }
 
-    pub fn finish(self, output_lengths: Vec<usize>) -> Program {
+    pub fn finish(self, output_lengths: Vec<usize>) -> GpuProgram {
         let Lowering {
             shaders,
             dispatches,
@@ -157,7 +159,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        Program {
+        GpuProgram {
             shaders,
             dispatches,
             constants,

@@ -43,7 +43,7 @@ mod window;
 mod words;
 mod workgroup;
 
-use super::program::Program;
+use super::gpu_program::GpuProgram;
 use super::target::Target;
 use crate::compiler::{Plan, Step, behind_inputs};
 use crate::error::Result;
@@ -55,7 +55,7 @@ use lowering::{Lowering, Operands, tensor};
 ///
 /// # Errors
 /// `OperationError` for what the target cannot do; those of `ask`, which is asked before each step.
-pub fn lower(plan: &Plan, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<Program> {
+pub fn lower(plan: &Plan, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<GpuProgram> {
     let mut lowering = Lowering::new(target, plan);
     for step in &plan.steps {
         ask()?;

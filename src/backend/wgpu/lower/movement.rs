@@ -4,7 +4,7 @@ use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use super::words::Words;
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::program::Memory;
+use crate::backend::wgpu::gpu_program::Memory;
 use crate::backend::wgpu::shader::{Scalar, coordinates, load, signed, size};
 use crate::compiler::ALIGNMENT;
 use crate::error::Result;

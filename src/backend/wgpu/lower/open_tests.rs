@@ -2,7 +2,7 @@
 
 use super::lower;
 use crate::backend::cpu::Cpu;
-use crate::backend::wgpu::program::{Program, Slot};
+use crate::backend::wgpu::gpu_program::{GpuProgram, Slot};
 use crate::backend::wgpu::target::{Features, Target};
 use crate::compiler::compile;
 use crate::compiler::testing::chains_of;
@@ -109,7 +109,7 @@ fn graph(line: &str, n: u32) -> Graph {
     call.builder.build(outputs).unwrap()
 }
 
-fn program(graph: Graph, half: bool, is_open: bool) -> Program {
+fn program(graph: Graph, half: bool, is_open: bool) -> GpuProgram {
     if is_open {
         graph.shared.expects_several();
     }
@@ -136,7 +136,7 @@ fn cases() -> Vec<String> {
     cases
 }
 
-fn texts(program: &Program) -> Vec<&str> {
+fn texts(program: &GpuProgram) -> Vec<&str> {
     program.shaders.iter().map(|shader| &*shader.text).collect()
 }
 

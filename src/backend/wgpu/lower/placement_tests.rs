@@ -2,7 +2,7 @@
 
 use super::lower;
 use crate::backend::cpu::Cpu;
-use crate::backend::wgpu::program::{Memory, Program, Slot};
+use crate::backend::wgpu::gpu_program::{GpuProgram, Memory, Slot};
 use crate::backend::wgpu::target::Target;
 use crate::compiler::testing::chains_of;
 use crate::compiler::{ALIGNMENT, compile};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 type Outputs = Vec<(&'static str, OperandId)>;
 
 /// The program of a graph of two inputs with these shapes.
-fn program(data_type: DataType, shapes: [&[u32]; 2], make: impl Fn(&mut GraphBuilder, [OperandId; 2]) -> Outputs) -> Program {
+fn program(data_type: DataType, shapes: [&[u32]; 2], make: impl Fn(&mut GraphBuilder, [OperandId; 2]) -> Outputs) -> GpuProgram {
     let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
     let [past, new] = shapes.map(|shape| Descriptor::new(data_type, shape.iter().copied()));
     let inputs = [builder.input("past", past).unwrap(), builder.input("new", new).unwrap()];
@@ -33,7 +33,7 @@ fn unary(builder: &mut GraphBuilder, kind: UnaryKind, input: OperandId) -> Opera
 }
 
 /// Whether the first input may lie in the first output.
-fn is_placed(program: &Program) -> bool {
+fn is_placed(program: &GpuProgram) -> bool {
     let placed = program.placements[0].is_some_and(|placement| (placement.output, placement.first) == (0, 0));
     assert!(program.placements[1].is_none());
     placed

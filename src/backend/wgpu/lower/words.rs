@@ -2,7 +2,7 @@
 //! several, among which functions choose. Kernels do not see the difference.
 
 use super::lowering::{Lowering, Tensor};
-use crate::backend::wgpu::program::{Memory, Slot};
+use crate::backend::wgpu::gpu_program::{Memory, Slot};
 use crate::backend::wgpu::shader::memory_type;
 use std::fmt::Write;
 

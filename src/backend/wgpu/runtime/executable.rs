@@ -4,7 +4,7 @@ use super::device::Device;
 use super::findings::Findings;
 use super::storage::{Storage, resource};
 use crate::backend::Bindings;
-use crate::backend::wgpu::program::{Dispatch, Finding, InputCheck, Memory, Program, Shader, Slot};
+use crate::backend::wgpu::gpu_program::{Dispatch, Finding, GpuProgram, InputCheck, Memory, Shader, Slot};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Shared};
 use crate::host_memory::{Placement, Placements};
@@ -118,13 +118,23 @@ impl Executable {
     /// is asked before each pipeline is made.
     pub fn new(
         device: Arc<Device>,
-        program: Program,
+        program: GpuProgram,
         shared: &Shared,
         usage: &Arc<Usage>,
         ask: &dyn Fn() -> Result<()>,
     ) -> Result<Self> {
-        let Program { shaders, dispatches, constants, sizes, arena_length, output_lengths, placements, checks, findings, steps } =
-            program;
+        let GpuProgram {
+            shaders,
+            dispatches,
+            constants,
+            sizes,
+            arena_length,
+            output_lengths,
+            placements,
+            checks,
+            findings,
+            steps,
+        } = program;
         let mut pipelines = vec![None; shaders.len()];
         for &Dispatch { step, shader, .. } in &dispatches {
             if pipelines[shader].is_none() {
@@ -196,7 +206,7 @@ impl Executable {
         }
     }
 
-    /// See [`Program::placements`].
+    /// See [`GpuProgram::placements`].
     pub fn placements(&self) -> &Placements {
         &self.placements
     }

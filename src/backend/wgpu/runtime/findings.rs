@@ -1,7 +1,7 @@
 //! What runs found in indices that only the device has. It is known when something is read that was computed of them: whatever a run
 //! writes has the run's findings with it until then, and so has what later runs compute of that.
 
-use crate::backend::wgpu::program::Finding;
+use crate::backend::wgpu::gpu_program::Finding;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
 //! What runs programs: the adapters of the machine, devices with their threads, tensors' memory, pipelines. The only place that knows
-//! wgpu; a [`Program`](super::program::Program) comes here as data.
+//! wgpu; a [`GpuProgram`](super::gpu_program::GpuProgram) comes here as data.
 
 pub mod adapter;
 pub mod device;

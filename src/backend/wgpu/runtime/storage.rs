@@ -2,7 +2,7 @@
 
 use super::findings::Doubts;
 use super::loss::lock;
-use crate::backend::wgpu::program::Memory;
+use crate::backend::wgpu::gpu_program::Memory;
 use std::sync::Mutex;
 use wgpu::{BindingResource, Buffer, BufferBinding};
 

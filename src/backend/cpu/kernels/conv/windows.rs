@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::sizes::Sizes;
-use super::{Plan, with_starts};
+use super::{ConvDesc, with_starts};
 use crate::backend::cpu::kernels::product::{Left, rows_with_stride};
 use crate::backend::cpu::kernels::{AlignedBuffer, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
@@ -25,7 +25,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    pub fn of(plan: &Plan<'_>) -> Windows {
+    pub fn of(plan: &ConvDesc<'_>) -> Windows {
         let zeros = AlignedBuffer::zeros(plan.sizes.length());
         Windows { sizes: plan.sizes, channels: plan.channels, over: plan.sizes.over(), zeros }
     }

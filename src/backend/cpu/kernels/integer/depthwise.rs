@@ -94,7 +94,7 @@ fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a
         operands: &Operands<'_>,
         problem: &Problem<'_>,
         target: &Target,
-        done: impl FnOnce(depthwise::Plan<'_>) -> T,
+        done: impl FnOnce(depthwise::DepthwiseDesc<'_>) -> T,
     ) -> Result<T, Reject> {
         let filter = operands.filter(operands.scales);
         let inputs = of_numbers(problem, operands, &filter);
@@ -110,7 +110,7 @@ fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
         let consumed = operands.consumed.clone();
-        let built = |plan: depthwise::Plan<'_>| {
+        let built = |plan: depthwise::DepthwiseDesc<'_>| {
             expand_depthwise::build_dequantized(operands.left, plan, quantize, consumed, target.threads)
         };
         Ok(with_plan(&operands, &problem, &target, built)?)

@@ -9,7 +9,7 @@ use crate::backend::cpu::kernels::product::{
     Grid, Left, Right, RightView, is_read_in_place, multiply, with_left, with_left_of_pairs,
 };
 use crate::backend::cpu::kernels::{
-    Accepted, Built, Implementation, Kernel, Problem, Storage, Subnormals, Target, bf16, require, with_scratch,
+    Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Subnormals, Target, bf16, require, with_scratch,
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
@@ -158,20 +158,20 @@ impl Kernel for TimesConstant {
     }
 
     /// Rows of pairs are what tiles read. Sums are rounded once they are complete.
-    fn storage(&self) -> Storage {
+    fn bf16_support(&self) -> Bf16Support {
         let Shape { depth, columns, left_strides, .. } = self.shape;
         let is_whole = match &self.windows {
             Some(windows) => windows.are_of_pairs(),
             None => depth.is_multiple_of(2) && left_strides == [depth, 1],
         };
         if !self.gemm.rounds() {
-            return Storage::default();
+            return Bf16Support::default();
         }
         let mut loads = self.epilogue.whole_tensors();
         loads.retain(|id| *id != self.left);
         loads.extend(is_whole.then_some(self.left));
         let stores = columns.is_multiple_of(2);
-        Storage { loads, rounds: smallvec![self.left], stores, rounds_output: true, ..Storage::default() }
+        Bf16Support { loads, rounds: smallvec![self.left], stores, rounds_output: true, ..Bf16Support::default() }
     }
 
     fn speed(&self) -> usize {

@@ -9,7 +9,7 @@ use crate::host_memory::Placements;
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub struct Program {
+pub struct GpuProgram {
     /// Each text once.
     pub shaders: Vec<Shader>,
     /// In their order, each after the one before has finished.
@@ -32,7 +32,7 @@ pub struct Program {
     pub steps: Vec<StepName>,
 }
 
-impl Program {
+impl GpuProgram {
     /// Bytes of what a device keeps for it: constants and the arena.
     pub fn kept_bytes(&self) -> usize {
         self.constants.iter().map(|constant| constant.len()).sum::<usize>() + self.arena_length
@@ -156,7 +156,7 @@ pub struct Dispatch {
     pub bindings: Vec<Memory>,
     /// Workgroups.
     pub grid: [u32; 3],
-    /// All that it does is to copy this input to its place in an output ([`Program::placements`]): where the input lies there already it
+    /// All that it does is to copy this input to its place in an output ([`GpuProgram::placements`]): where the input lies there already it
     /// is left out.
     pub places: Option<usize>,
     /// All that it does is to look at indices, which are this input: where they are known it is left out.
@@ -184,9 +184,9 @@ pub enum Slot {
     Output(usize),
     Constant(usize),
     Arena,
-    /// Of [`Program::sizes`], bound as a uniform buffer.
+    /// Of [`GpuProgram::sizes`], bound as a uniform buffer.
     Sizes,
-    /// What a run finds ([`Program::findings`]), zeros before it.
+    /// What a run finds ([`GpuProgram::findings`]), zeros before it.
     Findings,
 }
 

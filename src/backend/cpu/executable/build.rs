@@ -1,0 +1,229 @@
+//! Makes an executable of a plan: chooses and makes the kernels of the steps, and says which constants steps still read.
+
+use super::arenas::Arenas;
+use super::followers::Follower;
+use super::step::{Memory, Operand, Step};
+use super::{Executable, narrowing, overwriting, placements, resident, tables};
+use crate::backend::cpu::aligned::is_aligned_for;
+use crate::backend::cpu::cancel::Cancel;
+use crate::backend::cpu::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose};
+use crate::backend::cpu::kernels::{Workspaces, budget_beside, divide_budget};
+use crate::backend::cpu::packings::{self, Packings};
+use crate::backend::cpu::profile::Profile;
+use crate::backend::cpu::reference;
+use crate::backend::cpu::run_time::RunTime;
+use crate::compiler::Plan;
+use crate::disk_cache::Cache;
+use crate::error::Result;
+use crate::graph::{ConstantBytes, Descriptor};
+use crate::memory::{Together, Usage, Use, let_go, side_by_side, store_findings};
+use smallvec::SmallVec;
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Calls back with what is known of each step, one after the other, and with the multiplications that it takes as long as with its
+/// workspace, if it may have one.
+fn for_each_problem(
+    steps: &[Step],
+    constants: &[ConstantBytes],
+    target: &Target,
+    mut done: impl FnMut(usize, &Problem<'_>, &[Option<ConstantBytes>], Option<usize>) -> Result<()>,
+) -> Result<()> {
+    let budget = budget_beside(constants.iter().map(ConstantBytes::len).sum());
+    let workspaces: Vec<Workspaces> = steps.iter().map(|step| step.workspaces(target)).collect();
+    let divided = divide_budget(budget, &workspaces);
+    let room = CopyRoom::default();
+    for (number, ((step, workspaces), workspace)) in steps.iter().zip(&workspaces).zip(divided).enumerate() {
+        // What is read for this step only goes with it: the file and its packings are not in memory both.
+        let brief = |operand: &Operand| step.looked_at(operand, constants).map(ConstantBytes::briefly);
+        let brief: SmallVec<[Option<ConstantBytes>; 6]> = step.inputs.iter().map(brief).collect();
+        let copy = |(i, operand): (usize, &Operand)| {
+            let constant = brief[i].as_ref()?;
+            (!step.packs_from_anywhere(i, operand, constant)).then(|| LazyCopy::new(constant, &room))
+        };
+        let copies: SmallVec<[Option<LazyCopy<'_>>; 6]> = step.inputs.iter().enumerate().map(copy).collect();
+        let constant = |i: usize| match &copies[i] {
+            Some(copy) => Some(Constant::Copied(copy)),
+            None => brief[i].as_ref().map(Constant::Known),
+        };
+        let inputs: Vec<TensorDesc<'_>> = step
+            .inputs
+            .iter()
+            .enumerate()
+            .map(|(i, operand)| TensorDesc {
+                data_type: operand.data_type,
+                shape: &operand.shape,
+                constant: constant(i),
+                order: operand.order.as_deref(),
+            })
+            .collect();
+        let (output, order) = (&step.outputs[0], step.order.as_deref());
+        let output = TensorDesc { data_type: output.data_type, shape: &output.shape, constant: None, order };
+        let problem = Problem {
+            prologue: &step.prologue,
+            dequantized: &step.dequantized,
+            op: &step.op,
+            fused: &step.fused,
+            inputs: &inputs,
+            output,
+            workspace,
+        };
+        done(number, &problem, &brief, workspace.map(|workspace| workspaces[workspace].taken))?;
+    }
+    Ok(())
+}
+
+/// What the graphs of one model share.
+#[derive(Debug, Default)]
+struct OfModel {
+    arenas: Arc<Arenas>,
+    /// Whether one has its kernels.
+    has_kernels: AtomicBool,
+}
+
+/// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
+/// which are counted by themselves.
+fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<usize> {
+    let mut counted = 0;
+    let mut made: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
+    for_each_problem(steps, constants, target, |number, problem, known, taken| {
+        cancel.check()?;
+        let (choice, build) = choose(problem, target);
+        choice.say(target, || steps[number].describe());
+        // The reference kernels know no other orders, and one operator at a time.
+        let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
+        let is_special = is_ordered || !problem.prologue.is_empty();
+        assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
+        let built = build.map(|build| {
+            let identity = packings::identity(choice.name, problem, target, known.iter().map(Option::as_ref));
+            let (built, bytes) = packings::during(identity, build);
+            counted += bytes;
+            built
+        });
+        let built = built.transpose()?;
+        for &position in built.iter().flat_map(|built| &built.consumed) {
+            // What was packed is read no more.
+            known[position].iter().filter(|constant| constant.key().is_none()).for_each(|constant| let_go(constant.place()));
+        }
+        made.push((choice.name, built, taken));
+        Ok(())
+    })?;
+    for (step, (implementation, built, taken)) in steps.iter_mut().zip(made) {
+        step.implementation = implementation;
+        if let Some(Built { kernel, consumed, fuses }) = built {
+            step.kernel = Some(kernel);
+            step.taken = taken;
+            if fuses {
+                step.fused.clear();
+            }
+            consumed.into_iter().for_each(|position| step.inputs[position].memory = Memory::Packed);
+        }
+        step.followers = take(&mut step.fused).into_iter().map(Follower::new).collect();
+    }
+    keep_what_is_read(steps, constants)?;
+    Ok(counted)
+}
+
+/// Lets go of constants that no step reads, and has the others where all who read them find their elements aligned.
+fn keep_what_is_read(steps: &[Step], constants: &mut [ConstantBytes]) -> Result<()> {
+    // As which types of elements steps read a constant, if any do, and nothing for one that reads it at any address.
+    let mut used = vec![Vec::new(); constants.len()];
+    for step in steps {
+        for (input, operand) in step.inputs.iter().enumerate() {
+            if let Memory::Constant(position) = operand.memory {
+                let anywhere = reference::reads_any_address(&step.op, input, &operand.shape, operand.data_type);
+                used[position].push((!anywhere).then_some(operand.data_type));
+            }
+        }
+    }
+    for (constant, used) in constants.iter_mut().zip(used) {
+        if used.is_empty() {
+            *constant = ConstantBytes::new([]);
+            continue;
+        }
+        let fits = |constant: &ConstantBytes| used.iter().flatten().all(|data_type| is_aligned_for(*data_type, constant.place()));
+        resident::share(constant, fits)?;
+    }
+    Ok(())
+}
+
+/// What would compute each step of a plan on a target, which need not be this machine: nothing is built.
+#[cfg(test)]
+pub fn choices(mut plan: Plan, target: &Target) -> Vec<(String, &'static str)> {
+    let (constants, steps) = Step::of_plan(&mut plan);
+    let mut choices = Vec::new();
+    let choice = |number: usize, problem: &Problem<'_>, _: &[Option<ConstantBytes>], _| {
+        choices.push((steps[number].describe(), choose(problem, target).0.name));
+        Ok(())
+    };
+    for_each_problem(&steps, &constants, target, choice).expect("memory for constants");
+    choices
+}
+
+impl Executable {
+    /// # Errors
+    /// `UnknownError` when there is no memory for constants and packed weights, `QuotaExceededError` where the context or the model may
+    /// not hold them, `InvalidStateError` when the context ends meanwhile.
+    pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
+        let target = &Target { fp_math: plan.fp_math, ..*target };
+        let of_context = usage;
+        let usage = &plan.shared.usage().unwrap_or(of_context).clone();
+        let (mut constants, mut steps) = Step::of_plan(&mut plan);
+        // The compiler may have looked at more than steps read.
+        constants.iter_mut().for_each(|constant| *constant = constant.briefly());
+        let of_model = plan.shared.of::<OfModel>();
+        let lengths = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
+        let expected = constants.iter().map(ConstantBytes::len).sum();
+        // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
+        let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
+        let cache = plan.shared.attached::<Cache>().or_else(Cache::of_all_graphs).map(|cache| (cache, target.caches));
+        let is_cached = cache.is_some();
+        let counted = packings::within(Packings::of_process(), usage, cache, || {
+            side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))
+        })?;
+        if is_cached {
+            store_findings();
+        }
+        of_model.has_kernels.store(true, Ordering::Relaxed);
+        cancel.check()?;
+        narrowing::place(&mut steps, &mut plan, target);
+        overwriting::place(&mut steps, &mut plan);
+        let profile = Profile::is_wanted().then(|| Profile::of(steps.iter().map(Step::profiled).collect()));
+        let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
+        let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
+        let mut constant_bytes = kernel_bytes.saturating_sub(counted);
+        let mut shared_charges = Vec::new();
+        // What stays in a model's file, or is a copy that all of its graphs have, is counted with the model.
+        for place in constants.iter().map(ConstantBytes::place).filter(|place| !plan.shared.is_stable(*place)) {
+            match resident::charge(place, usage)? {
+                Some(charge) => shared_charges.push(charge),
+                None => constant_bytes += place.length,
+            }
+        }
+        // Steps read them from here on, so a file that has changed is an error now.
+        let is_table = tables::find(&steps, &constants);
+        constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
+        let placements = placements::find(&steps, plan.inputs.len());
+        let executable = Executable {
+            estimate,
+            time_alone: RunTime::estimated(estimate),
+            own_bytes: kernel_bytes.saturating_sub(counted),
+            placements,
+            profile,
+            sources: OnceLock::new(),
+            steps,
+            constants,
+            is_table,
+            input_lengths: lengths(&plan.inputs),
+            output_lengths: lengths(&plan.outputs),
+            arena_length: plan.arena_length,
+            arenas: of_model.arenas.clone(),
+            usage: usage.clone(),
+            _constants_charge: usage.reserve(Use::Constants, constant_bytes)?,
+            _shared_charges: shared_charges,
+        };
+        executable.assert_memory_is_sound();
+        Ok(executable)
+    }
+}
