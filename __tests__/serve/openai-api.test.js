@@ -332,6 +332,18 @@ describe('a client that hangs up', () => {
     expect(now - before).toBeLessThan(900_000);
   });
 
+  test('frees its place, also in the middle of its request', async () => {
+    const half = http.request(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'content-length': 100 } });
+    half.on('error', () => {});
+    half.write('{');
+    await setTimeout(50);
+    const requests = [half, begin(long), begin({ ...long, stream: true })];
+    while (server.load.running < 2) await setTimeout(5);
+    for (const request of requests) request.destroy();
+    while (server.load.running > 0) await setTimeout(5);
+    expect((await chat('A'))[0]).toBe(200);
+  });
+
   test('does not keep its model in memory', async () => {
     const request = begin({ ...long, stream: true });
     const [response] = await once(request, 'response');

@@ -99,6 +99,8 @@ function addHooks(fastify, { load, token }) {
     if (request.method !== 'POST') return;
     try {
       request.ticket = load.accept();
+      // No hook tells of a client that hangs up.
+      reply.raw.once('close', () => request.ticket.end());
     } catch (error) {
       // Its body is not read.
       reply.header('connection', 'close');
