@@ -39,15 +39,17 @@ function infer({ registry, metrics, limits }, { name, version, headers, controll
         const outputs = readOutputs(model, request.outputs);
         const feeds = readInputs(model, request.inputs, limits);
         const rows = model.rowsOf(feeds);
-        const called = performance.now();
         isRunning = true;
         timer = setTimeout(() => controller.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), timeout);
-        const results = await counted(statistics, () => model.run(feeds, { outputs, signal, priority }));
+        const call = statistics.call();
+        const results = await model.run(feeds, { outputs, signal, priority }).finally(() => statistics.end(call));
         const computed = performance.now();
         const response = respond(model, writeOutputs(model, results, outputs));
         const ended = performance.now();
+        const { called, started = called } = call;
         statistics.input.add(called - began);
-        statistics.infer.add(computed - called);
+        statistics.queue.add(started - called);
+        statistics.infer.add(computed - started);
         statistics.output.add(ended - computed);
         statistics.success.add(ended - began);
         statistics.inferences += rows;
@@ -63,15 +65,6 @@ function infer({ registry, metrics, limits }, { name, version, headers, controll
       clearTimeout(timer);
     }
   });
-}
-
-async function counted(statistics, work) {
-  statistics.pending++;
-  try {
-    return await work();
-  } finally {
-    statistics.pending--;
-  }
 }
 
 function reasonOf({ kind }, isRunning) {

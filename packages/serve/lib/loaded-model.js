@@ -5,6 +5,7 @@
 const { loadOnnx } = require('webnn-node/onnx');
 const { loadHub } = require('./openai/load.js');
 const { ServeError } = require('./errors.js');
+const { labelOf } = require('./statistics.js');
 const { warmUp } = require('./warm-up.js');
 
 /**
@@ -122,8 +123,8 @@ function withResolvers() {
 }
 
 /** With dynamic batching where the model computes rows apart. */
-async function loadBatched({ name, path }, { context, onnx = {}, log }) {
-  const options = { label: name, ...onnx };
+async function loadBatched({ name, version, path }, { context, onnx = {}, log }) {
+  const options = { label: labelOf(name, version), ...onnx };
   try {
     return await loadOnnx(context, path, { batching: true, ...options });
   } catch (error) {

@@ -2,11 +2,14 @@
 
 // Metrics for Prometheus, under Triton's names where it has one.
 
+const diagnostics = require('node:diagnostics_channel');
 const prometheus = require('prom-client');
 const { AllStatistics } = require('./statistics.js');
 
 const perModel = ['model', 'version'];
 const MICROSECOND = 1000;
+/** Where webnn-node publishes the runs that it starts. */
+const BATCH = 'webnn-node:batch';
 
 /** Triton's counters that are a number of a version of a model. @type {[string, string, (statistics: import('./statistics.js').Statistics) => number][]} */
 const counters = [
@@ -15,7 +18,8 @@ const counters = [
   ['nv_inference_exec_count', 'Number of runs of the model: less than requests if some were joined', ({ executions }) => Math.max(0, executions)],
   ['nv_inference_request_duration_us', 'Time of successful requests, in microseconds', ({ success }) => success.ns / MICROSECOND],
   ['nv_inference_compute_input_duration_us', 'Time in which requests were read, in microseconds', ({ input }) => input.ns / MICROSECOND],
-  ['nv_inference_compute_infer_duration_us', 'Time of runs, with the time in which they waited, in microseconds', ({ infer }) => infer.ns / MICROSECOND],
+  ['nv_inference_queue_duration_us', 'Time in which requests waited for a run, in microseconds', ({ queue }) => queue.ns / MICROSECOND],
+  ['nv_inference_compute_infer_duration_us', 'Time of runs, in microseconds', ({ infer }) => infer.ns / MICROSECOND],
   ['nv_inference_compute_output_duration_us', 'Time in which responses were written, in microseconds', ({ output }) => output.ns / MICROSECOND],
 ];
 
@@ -25,6 +29,13 @@ class Metrics {
   /** @type {import('./load.js').Load | undefined} */
   #load;
   #context;
+  /** @type {(message: any) => void} */
+  #countBatch = ({ label, size }) => {
+    const statistics = this.statistics.labelled(label);
+    if (statistics === undefined) return;
+    statistics.start(size);
+    this.batchSize.observe({ model: statistics.name, version: statistics.version }, size);
+  };
 
   constructor() {
     /** Add a metric of your own with `registers: [metrics.register]`. */
@@ -56,6 +67,14 @@ class Metrics {
       },
     });
     this.#addGauges(registers, all);
+    /** By the requests of a run. */
+    this.batchSize = new prometheus.Histogram({
+      name: 'webnn_batch_size',
+      help: 'Requests that are computed by one run, of models whose runs can be joined',
+      labelNames: perModel,
+      buckets: [1, 2, 4, 8, 16, 32, 64],
+      registers,
+    });
     /** By the milliseconds of a request until its response. */
     this.latency = new prometheus.Histogram({
       name: 'webnn_request_duration_ms',
@@ -68,6 +87,8 @@ class Metrics {
 
   /** What the numbers are of. */
   follow({ registry, load, context }) {
+    diagnostics.subscribe(BATCH, this.#countBatch);
+    registry.whenClosing(async () => void diagnostics.unsubscribe(BATCH, this.#countBatch));
     this.#registry = registry;
     this.#load = load;
     this.#context = context;
@@ -90,7 +111,7 @@ class Metrics {
         },
       });
     };
-    gauge('nv_inference_pending_request_count', 'Requests that the model computes or that wait for it', perModel, (metric) => {
+    gauge('nv_inference_pending_request_count', 'Requests whose run has not started', perModel, (metric) => {
       for (const { name: model, version, pending } of all()) metric.set({ model, version }, pending);
     });
     gauge('webnn_requests_in_flight', 'Requests that are being answered', [], (metric) => metric.set(this.#load?.running ?? 0));

@@ -20,6 +20,11 @@ class Duration {
 /** Why requests fail, as Triton sorts them. */
 const REASONS = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'];
 
+/** A call of a model. @typedef {{ called: number, started: number | undefined }} Request */
+
+/** What the messages of webnn-node call a version of a model. */
+const labelOf = (name, version) => `${name}/${version}`;
+
 class Statistics {
   success = new Duration();
   fail = new Duration();
@@ -31,8 +36,10 @@ class Statistics {
   inferences = 0;
   /** Milliseconds since 1970. */
   last = 0;
-  /** Requests that the model computes or that wait for it. */
-  pending = 0;
+  /** From the call of the model to the start of its run. */
+  queue = new Duration();
+  /** Requests whose run has not started, the oldest first. @type {Set<Request>} */
+  #waiting = new Set();
   failures = Object.fromEntries(REASONS.map((reason) => [reason, 0]));
   /** Runs before the model was loaded again, apart from those that were joined. */
   #before = 0;
@@ -57,6 +64,33 @@ class Statistics {
     return this.#before + this.success.count - this.#successBefore - (batching === undefined ? 0 : batching.requests - batching.runs);
   }
 
+  /** Requests whose run has not started. Of a model whose runs are not joined none is known to wait. */
+  get pending() {
+    return this.#waiting.size;
+  }
+
+  /** The model is called. @returns {Request} */
+  call() {
+    const request = { called: performance.now(), started: undefined };
+    if (this.#onnx?.batching !== undefined) this.#waiting.add(request);
+    return request;
+  }
+
+  /** A run of so many requests starts. */
+  start(size) {
+    const now = performance.now();
+    for (const request of this.#waiting) {
+      if (size-- === 0) break;
+      request.started = now;
+      this.#waiting.delete(request);
+    }
+  }
+
+  /** The call has ended. @param {Request} request */
+  end(request) {
+    this.#waiting.delete(request);
+  }
+
   /** @param {'REJECTED' | 'CANCELED' | 'BACKEND' | 'OTHER'} reason @param {number} ms */
   failed(reason, ms) {
     this.failures[reason]++;
@@ -65,7 +99,7 @@ class Statistics {
 
   /** As Triton's statistics have it. @param {any} onnx the model, if it is loaded */
   describe(onnx) {
-    const { name, version, last, inferences, success, fail, input, infer, output } = this;
+    const { name, version, last, inferences, success, fail, queue, input, infer, output } = this;
     const memory = onnx?.memoryUsage();
     return {
       name,
@@ -73,7 +107,7 @@ class Statistics {
       last_inference: last,
       inference_count: inferences,
       execution_count: Math.max(0, this.executions),
-      inference_stats: { success, fail, queue: new Duration(), compute_input: input, compute_infer: infer, compute_output: output, cache_hit: new Duration(), cache_miss: new Duration() },
+      inference_stats: { success, fail, queue, compute_input: input, compute_infer: infer, compute_output: output, cache_hit: new Duration(), cache_miss: new Duration() },
       response_stats: {},
       batch_stats: [],
       memory_usage: memory === undefined ? [] : [{ type: 'CPU', id: 0, byte_size: totalOf(memory) }],
@@ -85,12 +119,17 @@ const totalOf = ({ tensors, graphs, scratch, caches, pendingWrites }) => tensors
 
 /** Those of all versions of all models that were ever loaded. */
 class AllStatistics {
-  /** @type {Map<string, Statistics>} */
+  /** By label. @type {Map<string, Statistics>} */
   #all = new Map();
+
+  /** @returns {Statistics | undefined} */
+  labelled(label) {
+    return this.#all.get(label);
+  }
 
   /** @returns {Statistics} */
   of(name, version) {
-    const key = JSON.stringify([name, version]);
+    const key = labelOf(name, version);
     let found = this.#all.get(key);
     if (found === undefined) this.#all.set(key, (found = new Statistics(name, version)));
     return found;
@@ -101,4 +140,4 @@ class AllStatistics {
   }
 }
 
-module.exports = { AllStatistics, REASONS };
+module.exports = { AllStatistics, labelOf };
