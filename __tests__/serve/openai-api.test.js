@@ -219,6 +219,13 @@ test('documents are ranked, in the forms of Jina, Cohere and text-embeddings-inf
   expect(await post('/rerank', { query: long, texts: ['a'] })).toMatchObject([400, { error: { param: 'query' } }]);
 });
 
+test('requests have names', async () => {
+  const idOf = async (headers) => (await fetch(`${url}/v1/models`, { headers })).headers.get('x-request-id');
+  expect(await idOf({})).toMatch(/^req_[0-9a-f]{32}$/);
+  expect(await idOf({ 'x-request-id': 'mine-1' })).toBe('mine-1');
+  expect(await idOf({ 'x-request-id': 'a b' })).toMatch(/^req_/);
+});
+
 test('models are listed', async () => {
   const list = await (await fetch(`${url}/v1/models`)).json();
   expect(list.data.map(({ id, object }) => [id, object])).toEqual(['base', 'chat', 'embed', 'plain', 'rank'].map((id) => [id, 'model']));
@@ -243,6 +250,7 @@ describe('refused with the reason', () => {
     ['a schema', { response_format: { type: 'json_schema', json_schema: {} } }, undefined, 400, 'response_format'],
     ['an object of JSON', { response_format: { type: 'json_object' } }, undefined, 400, 'response_format'],
     ['too many choices', { n: 17 }, undefined, 400, 'n'],
+    ['no tokens', { max_tokens: 0 }, undefined, 400, 'max_tokens'],
     ['half a choice', { n: 0.5 }, undefined, 400, 'n'],
     ['a temperature of text', { temperature: '1' }, undefined, 400, 'temperature'],
     ['heat', { temperature: 3 }, undefined, 400, 'temperature'],
@@ -342,6 +350,17 @@ describe('a client that hangs up', () => {
     for (const request of requests) request.destroy();
     while (server.load.running > 0) await setTimeout(5);
     expect((await chat('A'))[0]).toBe(200);
+  });
+
+  test('at the first token leaves the conversation to the next', async () => {
+    const { text } = server.registry.get('long').hub;
+    const prompt = [...Buffer.from('a prompt of some length: L')];
+    const wish = { count: 1, maxTokens: 5, stop: [], sampling: {}, signal: new AbortController().signal };
+    for (let i = 0; i < 3; i++) {
+      const pieces = text.continue([prompt], wish);
+      expect((await pieces.next()).value).toMatchObject({ text: 'la', cached: i === 0 ? 0 : prompt.length - 1 });
+      await pieces.return();
+    }
   });
 
   test('does not keep its model in memory', async () => {

@@ -5,6 +5,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { once } = require('node:events');
 const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, wordTokenizer, writeEncoder } = require('./openai/folders.js');
 const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages', 'serve', 'lib', 'openai', name));
 const { mostProbable } = inPackage('alternatives.js');
@@ -13,6 +14,7 @@ const { ChatTemplate } = inPackage('chat-template.js');
 const { Conversations } = inPackage('conversations.js');
 const { Detokenizer } = inPackage('detokenizer.js');
 const { paddedLength } = inPackage('encoder.js');
+const { sendEvents } = inPackage('events.js');
 const { readFolder } = inPackage('folder.js');
 const { Choice } = inPackage('language-model.js');
 const { normalize, poolingOf } = inPackage('pooling.js');
@@ -317,6 +319,56 @@ describe('tokenizing', () => {
   });
 });
 
+describe('events', () => {
+  /** Objects that tell when nobody wants more. */
+  function objects() {
+    const seen = { ended: false };
+    seen.list = (async function* () {
+      try {
+        for (let i = 0; ; i++) yield { i };
+      } finally {
+        seen.ended = true;
+      }
+    })();
+    return seen;
+  }
+  const replyWith = (send) => ({ type: () => replyWith(send), header: () => replyWith(send), log: { error() {} }, send });
+
+  test('that nobody reads end what makes them', async () => {
+    const [gone, seen] = [new AbortController(), objects()];
+    const readable = await sendEvents(replyWith((stream) => stream), seen.list, { gone, stall: 60_000 });
+    readable.destroy();
+    await new Promise(setImmediate);
+    expect(seen.ended).toBe(true);
+    const [left, other] = [new AbortController(), objects()];
+    await sendEvents(replyWith((stream) => stream), other.list, { gone: left, stall: 60_000 });
+    left.abort();
+    await new Promise(setImmediate);
+    expect(other.ended).toBe(true);
+  });
+
+  test('that a client does not go on reading are given up', async () => {
+    const [gone, seen] = [new AbortController(), objects()];
+    const readable = await sendEvents(replyWith((stream) => stream), seen.list, { gone, stall: 20 });
+    readable.on('error', () => {}).read(0);
+    await once(gone.signal, 'abort');
+    await new Promise(setImmediate);
+    expect([gone.signal.reason.message, seen.ended]).toEqual(['the client has not read for 20 ms', true]);
+    readable.destroy();
+  });
+
+  test('tell an error that comes later', async () => {
+    async function* failing() {
+      yield { i: 0 };
+      throw new Error('inside');
+    }
+    const readable = await sendEvents(replyWith((stream) => stream), failing(), { gone: new AbortController(), stall: 60_000 });
+    let text = '';
+    for await (const chunk of readable) text += chunk;
+    expect(text).toMatch(/^data: \{"i":0\}\n\ndata: \{"error":\{"message":"The server had an error[^\n]*\n\n$/);
+  });
+});
+
 describe('conversations', () => {
   test('are found by their beginning, and the oldest go', () => {
     const kept = new Conversations({ count: 2, tokens: 100 });
@@ -366,13 +418,23 @@ describe('folders', () => {
     expect([encoder.prompts, encoder.defaultPrompt]).toEqual([{ query: 'q: ' }, undefined]);
   });
 
+  test('may name the network themselves, and be of onnxruntime-genai', async () => {
+    const files = ['onnx/model.onnx', 'onnx/model_q4.onnx', 'onnx/model_fp16.onnx'];
+    const fileOf = async (name, dtype) => path.basename((await readFolder(write(name, { 'config.json': { architectures: ['LlamaForCausalLM'], 'transformers.js_config': { dtype } } }, files))).file);
+    expect([await fileOf('t1', 'fp16'), await fileOf('t2', { model: 'fp32' }), await fileOf('t3', 'toString'), await fileOf('t4', null)]).toEqual(['model_fp16.onnx', 'model.onnx', 'model_q4.onnx', 'model_q4.onnx']);
+    const genai = { model: { context_length: 4096, eos_token_id: [7, 8], decoder: { filename: 'phi.onnx' } }, search: { temperature: 0.5 } };
+    const built = await readFolder(write('genai', { 'genai_config.json': genai, 'tokenizer.json': {} }, ['phi.onnx']));
+    expect([path.basename(built.file), built.maxLength, built.config.eos_token_id, built.generation]).toEqual(['phi.onnx', 4096, [7, 8], { temperature: 0.5 }]);
+  });
+
   test('that are wrong are refused', async () => {
     await expect(readFolder(write('empty', { 'config.json': {} }, []))).rejects.toThrow('found no model.onnx or model_q4.onnx');
     await expect(readFolder(write('broken', { 'config.json': '{' }))).rejects.toThrow(/config\.json: /);
     await expect(readFolder(path.join(folder, 'none'))).rejects.toThrow('found no config.json');
     const out = [{ path: '../../etc', type: 'Pooling' }];
     await expect(readFolder(write('out', { 'config.json': {}, 'modules.json': out }))).rejects.toThrow('leads out of the folder');
-    await expect(readFolder(write('other', { 'config.json': {} }), { file: 'model_q4.onnx' })).rejects.toThrow('found no model_q4.onnx');
+    await expect(readFolder(write('other', { 'config.json': { 'transformers.js_config': { dtype: 'q4' } } }))).rejects.toThrow('found no model_q4.onnx');
+    await expect(readFolder(write('up', { 'genai_config.json': { model: { decoder: { filename: '../out/onnx/model.onnx' } } } }, ['other.onnx']))).rejects.toThrow('found no ../out');
   });
 
   test('vectors are those of the pooling that the folder names', async () => {

@@ -62,7 +62,8 @@ async function readChat(body, model, limits, signal) {
   // The template writes the tokens that begin a text.
   const [prompt] = await model.encode([text], { special: false, param: 'messages', signal });
   const room = model.roomFor(prompt, 'messages');
-  const maxTokens = readMaxTokens(body, ['max_completion_tokens', 'max_tokens'], Math.min(limits.maxTokens, model.usual.max_new_tokens ?? Infinity), room);
+  const usual = Math.min(limits.maxTokens, model.usual.max_new_tokens ?? Infinity);
+  const maxTokens = readMaxTokens(body, ['max_completion_tokens', 'max_tokens'], { least: 1, usual, room });
   return { ...common, prompts: [prompt], maxTokens, tools, logprobs, alternatives: logprobs.alternatives, showsMarks: tools !== undefined };
 }
 

@@ -59,7 +59,7 @@ async function readCompletion(body, model, limits, signal) {
   if (echo && alternatives !== undefined) throw invalid('echo', 'echo: not allowed with logprobs: those of the prompt are not computed.');
   const prompts = await tokensOf(model, texts, signal);
   const room = Math.min(...prompts.map((prompt) => model.roomFor(prompt, 'prompt')));
-  const maxTokens = readMaxTokens(body, ['max_tokens'], USUAL, room);
+  const maxTokens = readMaxTokens(body, ['max_tokens'], { least: 0, usual: USUAL, room });
   const echoes = echo ? texts.map((text, i) => (is.string(text) ? text : model.tokenizer.decode(prompts[i]))) : undefined;
   return { ...common, prompts, maxTokens, alternatives: alternatives ?? 0, logprobs: alternatives !== undefined, echoes };
 }

@@ -28,16 +28,24 @@ async function sendEvents(reply, objects, { gone, stall }) {
       yield event(bodyOf(toApiError(error)));
     }
   }
+  const readable = Readable.from(watched(lines(), gone, stall), { objectMode: false });
+  // A stream that ends before anybody has read from it ends nothing else.
+  const end = () => void objects.return().catch(() => {});
+  readable.once('close', end);
+  gone.signal.addEventListener('abort', end, { once: true });
   reply.type('text/event-stream; charset=utf-8').header('cache-control', 'no-cache').header('x-accel-buffering', 'no');
-  return reply.send(Readable.from(watched(lines(), gone, stall), { objectMode: false }));
+  return reply.send(readable);
 }
 
 /** A client that does not read keeps memory of its sequence, so it is given up. */
 async function* watched(lines, gone, stall) {
   for await (const line of lines) {
     const timer = setTimeout(() => gone.abort(new Error(`the client has not read for ${stall} ms`)), stall);
-    yield line;
-    clearTimeout(timer);
+    try {
+      yield line;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
 

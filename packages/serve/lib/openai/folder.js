@@ -10,6 +10,8 @@ const FILES = {
   generate: ['model_q4.onnx', 'model_q4f16.onnx', 'model.onnx', 'model_quantized.onnx', 'model_int8.onnx', 'model_uint8.onnx', 'model_fp16.onnx'],
   encode: ['model.onnx', 'model_quantized.onnx', 'model_int8.onnx', 'model_uint8.onnx', 'model_fp16.onnx', 'model_q4.onnx', 'model_q4f16.onnx'],
 };
+/** Names of data types, as transformers.js has them in config.json, by what they add to the name of a file. */
+const TYPES = { fp32: '', fp16: '_fp16', q8: '_quantized', int8: '_int8', uint8: '_uint8', q4: '_q4', q4f16: '_q4f16', bnb4: '_bnb4' };
 /** A tokenizer without a limit has a number like 1e30. */
 const UNLIMITED = 1e9;
 
@@ -47,6 +49,13 @@ async function isFile(file) {
 /** Whether the architecture in config.json continues text. */
 const isDecoder = (config) => (config.architectures ?? []).some((name) => /ForCausalLM|LMHeadModel|ForConditionalGeneration/.test(name));
 
+/** The name of the network's file that a folder asks for. */
+function wantedFile(config, genai) {
+  const { dtype } = config['transformers.js_config'] ?? {};
+  const type = typeof dtype === 'object' ? dtype?.model : dtype;
+  return Object.hasOwn(TYPES, type) ? `model${TYPES[type]}.onnx` : genai?.model?.decoder?.filename;
+}
+
 /**
  * The file with the network.
  * @param {string} folder
@@ -54,7 +63,7 @@ const isDecoder = (config) => (config.architectures ?? []).some((name) => /ForCa
  * @param {string} [wanted] its name, in the folder or in onnx/
  */
 async function modelFileOf(folder, config, wanted) {
-  const names = wanted === undefined ? FILES[isDecoder(config) ? 'generate' : 'encode'] : [wanted];
+  const names = wanted === undefined ? FILES[isDecoder(config) ? 'generate' : 'encode'] : [path.basename(wanted)];
   const candidates = names.flatMap((name) => [path.join(folder, 'onnx', name), path.join(folder, name)]);
   for (const file of candidates) {
     if (await isFile(file)) return file;
@@ -128,23 +137,30 @@ function lengthOf(config, tokenizerConfig, sentenceConfig) {
  * @property {number} maxLength in tokens; `Infinity` if nothing says it
  */
 
+/** What genai_config.json of onnxruntime-genai says, in the words of config.json and generation_config.json. */
+function ofGenai({ model = {}, search = {} }) {
+  return { config: { architectures: ['ForCausalLM'], max_position_embeddings: model.context_length, eos_token_id: model.eos_token_id, pad_token_id: model.pad_token_id }, generation: search };
+}
+
 /**
  * @param {string} folder
- * @param {{file?: string}} [options] the name of the network's file, such as `model_q4.onnx`
  * @returns {Promise<HubFolder>}
  */
-async function readFolder(folder, { file: wanted } = {}) {
-  const names = ['config.json', 'tokenizer_config.json', 'generation_config.json', 'sentence_bert_config.json', 'config_sentence_transformers.json'];
-  const [config, tokenizerConfig = {}, generation = {}, sentenceConfig, sentences = {}] = await Promise.all(names.map((name) => readJson(folder, name)));
+async function readFolder(folder) {
+  const names = ['config.json', 'genai_config.json', 'tokenizer_config.json', 'generation_config.json', 'sentence_bert_config.json', 'config_sentence_transformers.json'];
+  const [given, genai, tokenizerConfig = {}, generation, sentenceConfig, sentences = {}] = await Promise.all(names.map((name) => readJson(folder, name)));
+  const built = genai && ofGenai(genai);
+  const config = given ?? built?.config;
   if (config === undefined) throw new Error(`${folder}: found no config.json`);
   const tokenizerText = await readText(folder, 'tokenizer.json');
+  const wanted = wantedFile(config, genai);
   const file = await modelFileOf(folder, config, wanted);
   if (file === undefined) throw new Error(`${folder}: found no ${wanted ?? 'model.onnx or model_q4.onnx'}, neither in onnx/ nor in the folder itself`);
   return {
     folder,
     file,
     config,
-    generation,
+    generation: generation ?? built?.generation ?? {},
     tokenizer: parse(tokenizerText, folder, 'tokenizer.json'),
     tokenizerText,
     tokenizerConfig,

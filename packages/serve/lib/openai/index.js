@@ -26,6 +26,11 @@ async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }
   const limits = { ...LIMITS, ...text };
   const counted = new TextMetrics(metrics.register);
   fastify.setErrorHandler(answerError);
+  // Clients show it with an error.
+  fastify.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', requestIdOf(request));
+    done();
+  });
   const served = { registry, limits, counted };
   for (const [path, kind] of [['/v1/chat/completions', chat], ['/v1/completions', completions]]) {
     fastify.post(path, { bodyLimit: BODY }, (request, reply) => generated(request, reply, kind, served));
@@ -41,6 +46,12 @@ async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }
     if (found === undefined) throw unknownModel(request.params['*']);
     return aboutModel(found);
   });
+}
+
+/** The client's own, if it is one. */
+function requestIdOf({ headers }) {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : chat.identifier('req_');
 }
 
 const textModels = (registry) => registry.latest().filter(({ hub }) => hub?.text !== undefined);

@@ -190,9 +190,13 @@ class LanguageModel {
       yield* generate(this.model, prompts, options);
       return;
     }
-    if (first.done) return;
-    yield first.value;
-    yield* tokens;
+    try {
+      if (!first.done) yield first.value;
+      yield* tokens;
+    } finally {
+      // Also for who wants no more than the first.
+      await tokens.return();
+    }
   }
 
   async warmUp() {

@@ -152,8 +152,8 @@ function readCommon(body, model, limits) {
 }
 
 /** How long a choice may become: as long as was asked for, and as there is room. */
-function readMaxTokens(body, names, usual, room) {
-  const [first] = names.map((name) => read(body, name, is.whole(name === 'max_tokens' ? 0 : 1), 'a whole number from 1')).filter((value) => value !== undefined);
+function readMaxTokens(body, names, { least, usual, room }) {
+  const [first] = names.map((name) => read(body, name, is.whole(least), `a whole number from ${least}`)).filter((value) => value !== undefined);
   return Math.min(first ?? usual, room);
 }
 
