@@ -208,6 +208,20 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
     expect(log).toEqual(['dataType', 'shape', 'exportableToGPU', 'importableToWebGPU', 'label', 'readable', 'writable']);
   });
 
+  test('of dispatch(), compute(), readTensor() and build(), whose options are our extension', async () => {
+    const { context } = held;
+    const log = [];
+    const builder = new MLGraphBuilder(context);
+    const built = await builder.build({ y: builder.relu(builder.input('x', float32(2))) }, logging({}, log));
+    const [x, y] = await createTensors(context, 2);
+    context.dispatch(built, { x }, { y }, logging({}, log));
+    await context.compute(built, { x: new Float32Array(2) }, { y: new Float32Array(2) }, logging({}, log));
+    await context.readTensor(y, new Float32Array(2), logging({}, log));
+    const { signal } = new AbortController();
+    await context.readTensor(y, logging({ signal }, log));
+    expect(log).toEqual(['label', 'signal', 'label', 'signal', 'label', 'signal', 'signal', 'signal']);
+  });
+
   test('of createContext()', async () => {
     const log = [];
     const context = await ml.createContext(logging({}, log));

@@ -4,6 +4,7 @@
 
 const native = require('./native.js');
 const { bufferSource, validateBuffer, viewable } = require('./buffers.js');
+const { beginWatched, signalMember } = require('./cancelling.js');
 const { liveContextArgument } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { traced } = require('./diagnostics.js');
@@ -12,7 +13,6 @@ const { createGraph } = require('./graph.js');
 const { expose, receiverOf, requireArguments } = require('./interface.js');
 const { builderOf, createOperand, idOf } = require('./operand.js');
 const { defineOperators, foreignOperand, operand } = require('./operators.js');
-const { begin } = require('./settle.js');
 const { quote } = require('./show.js');
 const { isDestroyed, toTensor } = require('./tensor.js');
 const { argument, dictionary, isObject, numeric, record, usvString } = require('./webidl.js');
@@ -22,8 +22,8 @@ const collected = new FinalizationRegistry((handle) => native.destroyBuilder(han
 /** MLNamedOperands */
 const namedOperands = record(operand);
 
-/** The extension `{label}` (docs/extensions.md E1). */
-const buildOptions = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+/** The extensions `{label}` (docs/extensions.md E1) and `{signal}` (C19). */
+const buildOptions = dictionary([{ name: 'label', convert: usvString, absent: '' }, signalMember]);
 
 let stateOf;
 
@@ -69,10 +69,11 @@ class MLGraphBuilder {
     try {
       const builder = self(this, 'build');
       let label = '';
+      let signal;
       try {
         requireArguments(arguments, 1);
         outputs = argument('outputs', outputs, namedOperands);
-        if (options !== undefined) ({ label } = argument('options', options, buildOptions));
+        if (options !== undefined) ({ label, signal } = argument('options', options, buildOptions));
       } catch (error) {
         throw conversionError(error, 'build', label);
       }
@@ -85,7 +86,8 @@ class MLGraphBuilder {
         if (builderOf(value) !== builder) throw foreignOperand('build', label, path);
         return idOf(value);
       });
-      return traced('build', () => ({ operator: 'build', label, device: builder.context.device }), () => compile(builder, names, ids, label));
+      signal?.throwIfAborted();
+      return traced('build', () => ({ operator: 'build', label, device: builder.context.device }), () => compile(builder, names, ids, label, signal));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -180,7 +182,7 @@ function constantTensor(builder, value) {
 }
 
 /** The last steps of build(): the builder ends, and the graph arrives when it is compiled. */
-function compile(builder, names, ids, label) {
+function compile(builder, names, ids, label, signal) {
   const { context } = builder;
   let handle;
   const entry = {
@@ -190,8 +192,8 @@ function compile(builder, names, ids, label) {
     arrive: (built) => createGraph(context, handle, label, built),
     fail: () => context.order.destroyGraph(handle),
   };
-  return begin(entry, (request) => {
-    handle = context.order.build(request, builder.handle, names, ids, label);
+  return beginWatched(entry, signal, (request, watch) => {
+    handle = context.order.build(request, builder.handle, names, ids, label, watch);
     builder.hasBuilt = true;
   });
 }

@@ -3,22 +3,22 @@
 // context.compute() and context.computeSync(): run a graph on the caller's memory, without tensors (docs/extensions.md D1–D4).
 
 const native = require('./native.js');
+const { beginWatched } = require('./cancelling.js');
 const { invalidState, nativeError, typeError } = require('./errors.js');
-const { graphArguments } = require('./graph-arguments.js');
-const { begin } = require('./settle.js');
+const { cancellable, graphArguments, labelled } = require('./graph-arguments.js');
 const { NotDetachable, transfer } = require('./transfer.js');
 const { bindViews, namedViews } = require('./views.js');
 
 /** Converts and checks everything; nothing has happened to the memory when this throws. */
-function prepare(operator, context, given) {
-  const { graph, inputs, outputs, label } = graphArguments(operator, given, namedViews);
+function prepare(operator, context, given, dictionary) {
+  const { graph, inputs, outputs, label, signal } = graphArguments(operator, given, namedViews, dictionary);
   if (graph.context !== context) {
     throw typeError(operator, label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
   }
   if (graph.destroyed || context.lost) {
     throw invalidState(operator, label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
-  return { graph, inputs, outputs, label, bound: bindViews(operator, label, graph, inputs, outputs) };
+  return { graph, inputs, outputs, label, signal, bound: bindViews(operator, label, graph, inputs, outputs) };
 }
 
 /**
@@ -27,7 +27,8 @@ function prepare(operator, context, given) {
  * @param {ArrayLike<unknown>} given the arguments of the method
  */
 function compute(context, given) {
-  const { graph, inputs, outputs, label, bound } = prepare('compute', context, given);
+  const { graph, inputs, outputs, label, signal, bound } = prepare('compute', context, given, cancellable);
+  signal?.throwIfAborted();
   const transferred = take(label, inputs, outputs);
   const results = () => viewsOf((view) => transferred.view(view), inputs, outputs);
   const entry = {
@@ -42,9 +43,9 @@ function compute(context, given) {
     fail: (reason) => giveBack(reason, results()),
   };
   try {
-    return begin(entry, (request) => {
+    return beginWatched(entry, signal, (request, watch) => {
       const now = (view) => view && transferred.view(view);
-      context.order.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label);
+      context.order.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label, watch);
     });
   } catch (error) {
     throw giveBack(error, results());
@@ -77,8 +78,9 @@ function viewsOf(now, inputs, outputs) {
   return { inputs: views(inputs), outputs: views(outputs) };
 }
 
-/** The caller gets its memory back (docs/extensions.md D3). */
+/** The caller gets its memory back (docs/extensions.md D3), unless the reason is its own and takes none, or has that of another computation. */
 function giveBack(reason, views) {
+  if (typeof reason !== 'object' || reason === null || !Object.isExtensible(reason) || Object.hasOwn(reason, 'inputs')) return reason;
   Object.keys(views).forEach((key) => {
     Object.defineProperty(reason, key, { value: views[key], writable: true, enumerable: false, configurable: true });
   });
@@ -87,7 +89,7 @@ function giveBack(reason, views) {
 
 /** `context.computeSync(graph, inputs, outputs, options)`: the calling thread waits, so the memory can stay where it is. */
 function computeSync(operator, context, given) {
-  const { graph, inputs, outputs, label, bound } = prepare(operator, context, given);
+  const { graph, inputs, outputs, label, bound } = prepare(operator, context, given, labelled);
   try {
     native.computeSync(context.handle, graph.handle, bound.inputs, bound.outputs, label);
   } catch (error) {

@@ -2,11 +2,13 @@
 
 // https://www.w3.org/TR/webnn/#api-mlcontext
 
+const { types } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
 const native = require('./native.js');
 const { bindTensors } = require('./bindings.js');
 const { executionModes, requireBlocking } = require('./blocking.js');
 const { bufferSource, bytesOf, validateBuffer, viewable } = require('./buffers.js');
+const { beginWatched, signalMember } = require('./cancelling.js');
 const { submit, toAnyCommandBuffer } = require('./command-buffer.js');
 const { compute, computeSync } = require('./compute.js');
 const { lost, traced } = require('./diagnostics.js');
@@ -14,14 +16,14 @@ const { leavesCore, warnOfFewerCores } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
-const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
+const { cancellable, graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiverOf, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
 const { Order } = require('./order.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
-const { argument, sequence } = require('./webidl.js');
+const { argument, dictionary, isObject, sequence } = require('./webidl.js');
 const { emitWarning } = require('./warnings.js');
 const { toGPUDevice } = require('./webgpu/device.js');
 const { exportToGPU, isExported, requireDevice } = require('./webgpu/sharing.js');
@@ -66,7 +68,7 @@ class MLContext {
 
   dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'dispatch');
-    const { graph, inputs, outputs, label } = graphArguments('dispatch', arguments, namedTensors);
+    const { graph, inputs, outputs, label, signal } = graphArguments('dispatch', arguments, namedTensors, cancellable);
     if (graph.context !== context) {
       throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
     }
@@ -74,6 +76,10 @@ class MLContext {
       throw invalidState('dispatch', label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
     }
     const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
+    if (signal !== undefined) {
+      dispatchWatched(context, graph, tensors, label, signal);
+      return;
+    }
     try {
       context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label);
     } catch (error) {
@@ -157,24 +163,32 @@ class MLContext {
     }
   }
 
-  readTensor(tensor, outputData = undefined) {
+  /** With options, which are an extension, in the place of the memory or behind it (docs/extensions.md C19). */
+  readTensor(tensor, outputData = undefined, options = undefined) {
     try {
       const context = self(this, 'readTensor');
-      const bringsBuffer = arguments.length > 1;
+      let bringsBuffer = arguments.length > 1;
+      let signal;
       try {
         requireArguments(arguments, 1);
         tensor = argument('tensor', tensor, toTensor);
-        if (bringsBuffer) argument('outputData', outputData, bufferSource);
+        if (arguments.length === 2) {
+          ({ signal, bringsBuffer } = argument('outputData', outputData, bufferOrOptions));
+        } else if (bringsBuffer) {
+          argument('outputData', outputData, bufferSource);
+          ({ signal } = argument('options', options, readOptions));
+        }
       } catch (error) {
         throw conversionError(error, 'readTensor');
       }
       const { label } = tensor;
       requireReadable('readTensor', context, tensor);
       if (bringsBuffer) requireBuffer('readTensor', label, "outputData", outputData, tensor, 'Int8Array');
+      signal?.throwIfAborted();
       const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
-      return begin({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, (request) => {
-        context.order.readTensor(request, tensor.handle, buffer);
+      return beginWatched({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, signal, (request, watch) => {
+        context.order.readTensor(request, tensor.handle, buffer, watch);
       });
     } catch (error) {
       return Promise.reject(error);
@@ -282,6 +296,27 @@ class MLContext {
 
 expose(MLContext, stateOf);
 const self = receiverOf('MLContext', stateOf);
+
+/** A dispatch that can be cancelled, which its tensors then tell. Its request is settled when it has ended; nobody waits for that. */
+function dispatchWatched(context, graph, tensors, label, signal) {
+  signal.throwIfAborted();
+  const entry = { operator: 'dispatch', label, context: undefined, isOurs: true, arrive: () => undefined };
+  const ended = beginWatched(entry, signal, (request, watch) => {
+    context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label, watch, request);
+  });
+  ended.catch(() => {});
+}
+
+/** Options of readTensor(). */
+const readOptions = dictionary([signalMember]);
+
+/** The last argument of readTensor() with two: memory, or options, of which there is one at least. The specification has no options here. */
+function bufferOrOptions(value) {
+  if (!isObject(value) || ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return { bringsBuffer: true, signal: void bufferSource(value) };
+  const options = readOptions(value);
+  if (Object.values(options).every((option) => option === undefined)) bufferSource(value);
+  return { ...options, bringsBuffer: false };
+}
 
 /** The first two steps of readTensor() and writeTensor(). */
 function requireUsable(operator, label, context, tensor) {

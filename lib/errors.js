@@ -2,6 +2,7 @@
 
 // Makes the exceptions that script sees. All are made here, so they belong to the caller's realm.
 
+const { reasonOf } = require('./reasons.js');
 const { escapeText, show } = require('./show.js');
 
 /** @typedef {import('./native').Cause} Cause */
@@ -76,18 +77,19 @@ function exception(name, message, cause) {
       error = new DOMException(message, name);
   }
   if (cause) {
-    const value = exception(cause.code, cause.message, cause.cause);
+    const value = nativeError(cause);
     Object.defineProperty(error, 'cause', { value, writable: true, enumerable: false, configurable: true });
   }
   return error;
 }
 
 /**
- * A native function threw: its `code` is the exception's name and its message is complete.
+ * A native function threw: its `code` is the exception's name and its message is complete. What script has given up it gets back.
  * @param {Cause} error
  */
-function nativeError(error) {
-  return exception(error.code, error.message, error.cause);
+function nativeError({ code, message, cause, reason, given }) {
+  const known = given ?? (reason === undefined ? undefined : reasonOf(reason));
+  return known === undefined ? exception(code, message, cause) : known.value;
 }
 
 module.exports = { Mismatch, TooFewArguments, at, conversionError, exception, invalidState, named, nativeError, typeError };

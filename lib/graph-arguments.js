@@ -2,6 +2,7 @@
 
 // `(graph, inputs, outputs, options)`: the arguments of methods that run or record a graph.
 
+const { signalMember } = require('./cancelling.js');
 const { conversionError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { requireArguments } = require('./interface.js');
@@ -9,7 +10,11 @@ const { toTensor } = require('./tensor.js');
 const { argument, dictionary, record, usvString } = require('./webidl.js');
 
 /** The extension `{label}` of the methods that only enqueue (docs/extensions.md E1). */
-const labelled = dictionary([{ name: 'label', convert: usvString, absent: '' }]);
+const labelMember = { name: 'label', convert: usvString, absent: '' };
+const labelled = dictionary([labelMember]);
+
+/** Of methods whose work can be cancelled (docs/extensions.md C19). */
+const cancellable = dictionary([labelMember, signalMember]);
 
 /** MLNamedTensors */
 const namedTensors = record(toTensor);
@@ -19,19 +24,21 @@ const namedTensors = record(toTensor);
  * @param {string} operator
  * @param {ArrayLike<unknown>} given
  * @param {(value: unknown) => any} named converts a record of tensors or of memory
+ * @param {(value: unknown) => any} [dictionary] converts the options
  */
-function graphArguments(operator, given, named) {
+function graphArguments(operator, given, named, dictionary = labelled) {
   let label = '';
+  let signal;
   try {
     requireArguments(given, 3);
     const graph = argument('graph', given[0], toGraph);
     const inputs = argument('inputs', given[1], named);
     const outputs = argument('outputs', given[2], named);
-    if (given[3] !== undefined) ({ label } = argument('options', given[3], labelled));
-    return { graph, inputs, outputs, label };
+    if (given[3] !== undefined) ({ label, signal } = argument('options', given[3], dictionary));
+    return { graph, inputs, outputs, label, signal };
   } catch (error) {
     throw conversionError(error, operator, label);
   }
 }
 
-module.exports = { graphArguments, labelled, namedTensors };
+module.exports = { cancellable, graphArguments, labelled, namedTensors };

@@ -17,6 +17,10 @@ export interface Cause {
   code: string;
   message: string;
   cause?: Cause;
+  /** Of what script has given up: the number of its reason. */
+  reason?: number;
+  /** The reason itself, where `lib/` made this. */
+  given?: { value: unknown };
 }
 
 export interface Kind {
@@ -116,7 +120,7 @@ export function shareTensor(tensor: Handle, to: Handle): void;
 /** Copies the bytes before it returns. */
 export function writeTensor(tensor: Handle, bytes: Bytes, label: string): void;
 /** The buffer is the native side's until it has settled the request. */
-export function readTensor(request: Request, tensor: Handle, buffer: ArrayBuffer): void;
+export function readTensor(request: Request, tensor: Handle, buffer: ArrayBuffer, watch: Handle): void;
 
 /** When the object has been collected the builder is as if it was destroyed. */
 export function createBuilder(context: Handle, object: object): Handle;
@@ -131,10 +135,10 @@ export function constantTensor(builder: Handle, tensor: Handle): void;
  */
 export function apply(builder: Handle, operator: number, label: string, ...values: unknown[]): number[][] | undefined;
 /** Ends the builder and gives the handle at once, unless it throws; settles with the graph's inputs and outputs. */
-export function build(request: Request, builder: Handle, names: string[], operands: number[], label: string): Handle;
+export function build(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): Handle;
 export function destroyGraph(graph: Handle): void;
-/** Tensors: the graph's inputs in its order, then its outputs. */
-export function dispatch(context: Handle, graph: Handle, tensors: Handle[], label: string): void;
+/** Tensors: the graph's inputs in its order, then its outputs. With a watch there is a request, which is settled when the dispatch has ended. */
+export function dispatch(context: Handle, graph: Handle, tensors: Handle[], label: string, watch?: Handle, request?: Request): void;
 
 /**
  * Runs a graph on the caller's memory, in place: views in the graph's order, undefined for an output that is not wanted. The
@@ -142,16 +146,20 @@ export function dispatch(context: Handle, graph: Handle, tensors: Handle[], labe
  */
 export function compute(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
+  watch: Handle,
 ): void;
 /** The same, but the inputs are copied before it returns, and stay script's. 0 is nobody's watch. */
 export function run(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: ArrayBuffer[], label: string,
   watch: Handle,
 ): void;
-/** How runs are watched, with the times of their steps where these are wanted. */
+/** How work is watched, with the times of their steps where these are wanted. */
 export function createWatch(withSteps: boolean): Handle;
-/** The runs that have it end as soon as they can, with an error; on a GPU those that have not begun. */
-export function giveUp(watch: Handle): void;
+/**
+ * The work that has it ends as soon as it can, with an error; on a GPU if it has not begun. The number of the reason, then those of reasons that no
+ * error has any more.
+ */
+export function giveUp(watch: Handle): number[];
 /**
  * Operator, label, when it began and ended in nanoseconds since the watch was made, implementation, text, multiplications, bytes, data type,
  * thread, number of the graph, number in the graph, numbers there of the steps whose results it reads.
@@ -182,7 +190,7 @@ export function submit(context: Handle, buffers: Handle[]): void;
  */
 export function createDeviceContext(events: number, halves: boolean, subgroups: boolean, limits: number[]): Handle;
 /** As build(); settles with `{inputs, outputs, program}`, the latter as src/node/programs.rs describes it. */
-export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string): Handle;
+export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): Handle;
 export function shaderText(program: Handle, shader: number): string;
 /** Fills the view with a constant's bytes from an offset on. */
 export function copyConstant(program: Handle, constant: number, offset: number, into: ArrayBufferView): void;
@@ -212,17 +220,18 @@ export interface Timeline {
   writeTensor(tensor: any, bytes: Bytes, label: string): void;
   shareTensor(tensor: any, to: any): void;
   tensorOfNumber(context: Handle, dataType: DataType, shape: readonly number[], number: number): any;
-  readTensor(request: Request, tensor: any, buffer: ArrayBuffer): void;
-  build(request: Request, builder: Handle, names: string[], operands: number[], label: string): any;
-  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean): any;
+  readTensor(request: Request, tensor: any, buffer: ArrayBuffer, watch: Handle): void;
+  build(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): any;
+  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle): any;
   /** As below, with graphs of its own. */
   runOnnx(...given: any[]): void;
   /** On a GPUDevice of script's: there is something for takeTasks(). */
   serveTasks?(): void;
   destroyGraph(graph: any): void;
-  dispatch(context: Handle, graph: any, tensors: any[], label: string): void;
+  dispatch(context: Handle, graph: any, tensors: any[], label: string, watch?: Handle, request?: Request): void;
   compute(
     request: Request, context: Handle, graph: any, inputs: ArrayBufferView[], outputs: (ArrayBufferView | undefined)[], label: string,
+    watch: Handle,
   ): void;
   createCommandBuffer(context: Handle, graphs: any[], counts: number[], tensors: any[], labels: string[], object: object): any;
   destroyCommandBuffer(buffer: any): void;
@@ -245,7 +254,7 @@ export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
   locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
-  memoryLimit: number, cache: string, map: boolean,
+  memoryLimit: number, cache: string, map: boolean, watch: Handle,
 ): Handle;
 /** Nothing more is made of the file. */
 export function releaseOnnxFile(model: Handle): void;
@@ -263,7 +272,7 @@ export function receivePiece(bytes: Handle, piece: Bytes): void;
 export function dropReceived(bytes: Handle): void;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
-export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean): any;
+export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle): any;
 /** Counts a plan of script's, which keeps so many bytes; its number, and those of script's plans that are to go. */
 export function keepPlan(model: Handle, bytes: number): number[];
 /** Notes that it is used; the numbers of plans that are to go, if there are any. */

@@ -155,7 +155,7 @@ export interface OnnxLoadOptions {
    * use: a file that is shortened ends the process. Default: false.
    */
   map?: boolean;
-  /** Cancels the load, which rejects with the signal's reason at once. A stream that is being read is cancelled. */
+  /** Cancels the load, which rejects with the signal's reason at once and stops. A stream that is being read is cancelled. */
   signal?: AbortSignal;
   /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */
   onProgress?: (progress: { loaded: number; total: number | undefined }) => void;
@@ -210,8 +210,8 @@ export interface OnnxRunOptions {
    */
   maxBytes?: number;
   /**
-   * Cancels the run, which rejects with the signal's reason. On the CPU it stops within the pieces of an operator, on a GPU if it has not
-   * begun; a split model stops between its parts.
+   * Cancels the run, which rejects with the signal's reason at once. On the CPU it stops within the pieces of an operator, on a GPU if it has not
+   * begun.
    */
   signal?: AbortSignal;
 }
@@ -330,7 +330,11 @@ export class OnnxModel {
    * Makes plans for inputs of these shapes, so no run has to wait for one. You may leave out shapes that follow from others. For a
    * sequence pass an array of shapes.
    */
-  prepare(shapes: readonly Record<string, readonly number[] | readonly (readonly number[])[]>[]): Promise<void>;
+  prepare(
+    shapes: readonly Record<string, readonly number[] | readonly (readonly number[])[]>[],
+    /** The signal cancels it: plans that nobody else waits for are not made. */
+    options?: { signal?: AbortSignal },
+  ): Promise<void>;
   /** Profiles the runs that begin from now on, until you stop it or call this again. */
   profile(): OnnxProfile;
   /** Uses the tensors that you pass, and creates the others. */

@@ -72,17 +72,17 @@ class Order {
     if (!this.#add(work, { operator: 'writeTensor', label, writes: [tensor] })) now = bytesOf(bytes).slice();
   }
 
-  readTensor(request, tensor, buffer) {
-    this.#add(() => this.timeline.readTensor(request, tensor, buffer), { operator: 'readTensor', reads: [tensor], request });
+  readTensor(request, tensor, buffer, watch) {
+    this.#add(() => this.timeline.readTensor(request, tensor, buffer, watch), { operator: 'readTensor', reads: [tensor], request });
   }
 
-  build(request, builder, names, operands, label) {
-    return this.timeline.build(request, builder, names, operands, label);
+  build(request, builder, names, operands, label, watch) {
+    return this.timeline.build(request, builder, names, operands, label, watch);
   }
 
   /** The plan of a model for inputs of these shapes: its handle is that of a graph. */
-  planOnnx(request, model, shapes, label, ahead) {
-    return this.timeline.planOnnx(request, model, shapes, label, ahead);
+  planOnnx(request, model, shapes, label, ahead, watch) {
+    return this.timeline.planOnnx(request, model, shapes, label, ahead, watch);
   }
 
   /**
@@ -104,15 +104,15 @@ class Order {
     this.#add(() => this.timeline.destroyGraph(graph), { ends: [graph] });
   }
 
-  /** The first of the tensors, so many as it says, are inputs. */
-  dispatch(context, graph, tensors, inputs, label) {
-    const work = () => this.timeline.dispatch(context, graph, tensors, label);
+  /** The first of the tensors, so many as it says, are inputs. With a watch there is a request. */
+  dispatch(context, graph, tensors, inputs, label, watch = undefined, request = undefined) {
+    const work = () => this.timeline.dispatch(context, graph, tensors, label, watch, request);
     if (this.#isIdle()) work();
-    else this.#add(work, { operator: 'dispatch', label, reads: tensors.slice(0, inputs), writes: tensors.slice(inputs), graphs: [graph] });
+    else this.#add(work, { operator: 'dispatch', label, reads: tensors.slice(0, inputs), writes: tensors.slice(inputs), graphs: [graph], request });
   }
 
-  compute(request, context, graph, inputs, outputs, label) {
-    this.#add(() => this.timeline.compute(request, context, graph, inputs, outputs, label), { operator: 'compute', label, graphs: [graph], request });
+  compute(request, context, graph, inputs, outputs, label, watch) {
+    this.#add(() => this.timeline.compute(request, context, graph, inputs, outputs, label, watch), { operator: 'compute', label, graphs: [graph], request });
   }
 
   /** As native.js has it; `inputs` says of each dispatch how many of its tensors are inputs. */

@@ -9,7 +9,7 @@
 const { setImmediate } = require('node:timers');
 const native = require('./native.js');
 const { failed } = require('./diagnostics.js');
-const { exception, invalidState, nativeError } = require('./errors.js');
+const { invalidState, nativeError } = require('./errors.js');
 const polling = require('./event-loop-polling.js');
 
 /** @typedef {import('./states').Entry} Entry */
@@ -124,21 +124,28 @@ function settle(batch) {
 
 function finish(request, code, value) {
   const entry = pending.get(request);
+  // The call has thrown, and what it began has ended as well.
+  if (entry === undefined) return;
   pending.delete(request);
+  entry.ended?.();
   if (entry.isOurs) {
     if (code === null) entry.resolve(value);
-    else entry.reject({ code, message: value.message, cause: value.cause });
+    else entry.reject({ ...value, code });
     return;
   }
   if (entry.object !== undefined) entry.object.waiting--;
   if (entry.soon && entry.context.habits) polling.arrived(entry.context);
-  if (entry.over) return;
+  if (entry.over) {
+    // It may have succeeded all the same.
+    if (entry.isAbandoned) entry.fail?.(undefined);
+    return;
+  }
   if (entry.refusal !== undefined) {
     refuse(entry, entry.refusal);
     return;
   }
   if (code !== null) {
-    refuse(entry, exception(code, value.message, value.cause));
+    refuse(entry, nativeError({ ...value, code }));
     return;
   }
   try {
@@ -153,6 +160,24 @@ function refuse(entry, reason) {
   failed(entry, reason);
   entry.reject(reason);
   entry.fail?.(reason);
+}
+
+/**
+ * The caller does not want it any more: its promise is rejected, at once unless it has lent memory, which it gets back with that. What becomes of it
+ * is released when the native side is done.
+ * @param {Entry} entry
+ * @param {unknown} reason
+ */
+function abandon(entry, reason) {
+  if (entry.over) return;
+  if (entry.lends) {
+    entry.refusal ??= reason;
+    return;
+  }
+  entry.over = true;
+  entry.isAbandoned = true;
+  failed(entry, reason);
+  entry.reject(reason);
 }
 
 function refuseAsDestroyed(entry, what) {
@@ -198,4 +223,4 @@ function whenLost(lose) {
   onLost = lose;
 }
 
-module.exports = { ask, begin, events: requests.first, listen, refuseAll, refuseWaiting, settle: settleRequest, unlisten, whenLost };
+module.exports = { abandon, ask, begin, events: requests.first, listen, refuseAll, refuseWaiting, settle: settleRequest, unlisten, whenLost };

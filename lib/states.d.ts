@@ -117,6 +117,10 @@ export interface Entry {
   reject?(reason: unknown): void;
   /** The promise was rejected already. */
   over?: boolean;
+  /** By its caller, so that `fail` is still to be called when the native side is done. */
+  isAbandoned?: boolean;
+  /** Called when the native side is done with it. */
+  ended?(): void;
   /** Of lib/ itself: its promise is settled with what the native side says, as it is. */
   isOurs?: boolean;
 }

@@ -22,13 +22,15 @@ pub enum Kind {
     Unknown,
     /// `QuotaExceededError`: more than a limit of script's allows.
     QuotaExceeded,
+    /// `AbortError`: script does not want it any more.
+    Aborted,
 }
 
 impl Kind {
     /// By the name of the exception.
     pub fn named(name: &str) -> Option<Kind> {
         use Kind::*;
-        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded].into_iter().find(|kind| kind.name() == name)
+        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded, Aborted].into_iter().find(|kind| kind.name() == name)
     }
 
     /// The name of the exception.
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Operation => "OperationError",
             Kind::Unknown => "UnknownError",
             Kind::QuotaExceeded => "QuotaExceededError",
+            Kind::Aborted => "AbortError",
         }
     }
 }
@@ -48,12 +51,18 @@ impl Kind {
 /// The most errors that a chain of causes has.
 const LONGEST_CHAIN: usize = 256;
 
+/// Why script has given something up: a value of its own, which `lib/` keeps under this number for as long as an error has it.
+#[derive(Debug)]
+pub struct Reason(pub u64);
+
 /// An error: its exception, a message for people, and what caused it.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
     message: Cow<'static, str>,
     source: Option<Arc<Error>>,
+    /// What script gets in the place of an exception.
+    reason: Option<Arc<Reason>>,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -71,7 +80,7 @@ pub fn unwound<T, E: From<Error>>(work: impl FnOnce() -> std::result::Result<T, 
 
 impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { kind, message: message.into(), source: None }
+        Error { kind, message: message.into(), source: None, reason: None }
     }
 
     /// A `TypeError` about one argument or option: what was found there and what is allowed.
@@ -107,8 +116,18 @@ impl Error {
         self.chain().last().unwrap_or(self)
     }
 
+    /// An `AbortError` for which script has its own value.
+    pub fn given_up(reason: Arc<Reason>) -> Self {
+        Error { reason: Some(reason), ..Error::new(Kind::Aborted, "it was cancelled by its signal") }
+    }
+
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// What script gets in its place, if script gave it.
+    pub fn reason(&self) -> Option<&Arc<Reason>> {
+        self.reason.as_ref()
     }
 
     pub fn message(&self) -> &str {

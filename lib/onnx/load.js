@@ -23,7 +23,7 @@ const { peakOf } = require('./peak.js');
 const { refusal } = require('./refusal.js');
 const { modelSource } = require('./source.js');
 const { receive, streamOf } = require('./stream.js');
-const { requireSignal, untilAborted } = require('./watch.js');
+const { loadWatched, requireSignal } = require('./watch.js');
 
 const NAME = 'loadOnnx';
 
@@ -60,15 +60,18 @@ async function loadOnnx(context, source, options = {}) {
   if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   signal?.throwIfAborted();
   const describe = (from) => () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
-  const opened = async (from) => createOnnxModel(await modelOf(context, state, `${label}`, await open(state, `${label}`, from, wish), { batching: wish.batching }));
-  const load = (from) => traced('load', describe(from), () => opened(from));
-  if (stream === undefined) return await untilAborted(signal, load(origin));
+  const opened = async (from, watch, life) => {
+    const file = await open(state, `${label}`, from, { ...wish, watch });
+    return createOnnxModel(await modelOf(context, state, `${label}`, file, { batching: wish.batching, life }));
+  };
+  const load = (from) => loadWatched(signal, (watch, life) => traced('load', describe(from), () => opened(from, watch, life)));
+  if (stream === undefined) return await load(origin);
   const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
   if (state.lost) {
     native.dropReceived(received);
     throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
   }
-  return await untilAborted(signal, load(received));
+  return await load(received);
 }
 
 /**
@@ -88,9 +91,10 @@ async function loadOnnx(context, source, options = {}) {
  * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
  * @param {string} [wish.cache] the folder of packed weights; '' for none
  * @param {boolean} [wish.map] whether files are mapped
+ * @param {number} [wish.watch]
  */
 async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '', map = false } = wish;
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '', map = false, watch = 0 } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -98,7 +102,7 @@ async function open(context, label, origin, wish) {
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache, map],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache, map, watch],
     );
   });
   return { handle, opened };
@@ -138,8 +142,9 @@ async function openChecked(context, state, source, { sizes, external, batching }
  * @param {object} wish
  * @param {boolean} [wish.anyScalars] whether what is declared as a scalar may be given any shape
  * @param {import('./options.js').BatchingOptions} [wish.batching]
+ * @param {import('./watch.js').Life} [wish.life]
  */
-async function modelOf(context, contextState, label, { handle, opened }, { anyScalars = false, batching }) {
+async function modelOf(context, contextState, label, { handle, opened }, { anyScalars = false, batching, life }) {
   if (opened.refused.length > 0) {
     native.closeOnnx(handle);
     throw refusal(NAME, opened.refused, label);
@@ -148,7 +153,7 @@ async function modelOf(context, contextState, label, { handle, opened }, { anySc
   const model = new Model(context, contextState, handle, label, opened);
   try {
     if (batching !== undefined) await model.joinRuns(batching);
-    await model.planKnownShapes(NAME, anyScalars);
+    await model.planKnownShapes(NAME, anyScalars, life);
     if (trace !== undefined) model.peak = await peakOf(context, contextState.device);
   } catch (error) {
     model.destroy();

@@ -117,12 +117,13 @@ class Model {
    * Makes the plan, if all shapes are known.
    * @param {string} operator
    * @param {boolean} anyScalars whether what is declared as a scalar may be given any shape
+   * @param {import('./watch.js').Life} [life]
    */
-  async planKnownShapes(operator, anyScalars) {
+  async planKnownShapes(operator, anyScalars, life = undefined) {
     const isFixed = ({ shape, sequence, optional, buffer }) => isKnown(shape) && !sequence && (!optional || buffer !== undefined);
     if (!this.inputs.every(isFixed)) return;
     const shapes = this.inputs.map(({ shape }) => shape);
-    const plan = await this.plans.make(operator, new Given(shapes, {}, false, false));
+    const plan = await this.plans.make(operator, new Given(shapes, {}, false, false), life);
     if (anyScalars && shapes.some(({ length }) => length === 0)) {
       // One of several, which nothing keeps but the plans.
       if (!plan.isProgram) this.outputs = plan.outputs.map(({ name, type, dataType, shape }) => ({ name, type, dataType, shape }));
@@ -239,7 +240,7 @@ class Model {
    * @param {Wish} wish
    */
   async runByPlan(given, wish) {
-    const plan = this.#find(given) ?? (await this.plans.make(wish.operator ?? 'run', given.own()));
+    const plan = this.#find(given) ?? (await this.plans.make(wish.operator ?? 'run', given.own(), wish.life));
     return await plan.using(this.#runPlan(plan, given, wish));
   }
 
@@ -259,19 +260,20 @@ class Model {
   /**
    * Makes plans, or whatever runs with inputs of these shapes will ask for.
    * @param {any[][]} list
+   * @param {import('./watch.js').Life} [life]
    */
-  async prepare(list) {
+  async prepare(list, life = undefined) {
     this.enter();
     try {
-      if (this.only === undefined) await Promise.all(list.map((shapes) => this.#prepare(new Given(shapes, {}, false, false))));
+      if (this.only === undefined) await Promise.all(list.map((shapes) => this.#prepare(new Given(shapes, {}, false, false), life)));
     } finally {
       this.leave();
     }
   }
 
-  async #prepare(given) {
+  async #prepare(given, life) {
     const isStep = this.hasSteps && (await prepareStep(this, given, 'prepare'));
-    if (!isStep) await this.plans.make('prepare', given);
+    if (!isStep) await this.plans.make('prepare', given, life);
   }
 
   /** Releases the weights and all plans. Runs in flight are completed. */

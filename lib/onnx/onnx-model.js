@@ -7,7 +7,7 @@ const { construct, expose, illegalUnless, receiverOf } = require('../interface.j
 const { show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { solveShapes } = require('./inputs.js');
-const { runOptions } = require('./options.js');
+const { prepareOptions, runOptions } = require('./options.js');
 const { peakOf } = require('./peak.js');
 const { OnnxProfile, profileRun } = require('./profile.js');
 const { onAbort, watched } = require('./watch.js');
@@ -99,11 +99,15 @@ class OnnxModel {
   /**
    * Makes plans for inputs of these shapes, so that no run has to wait for one.
    * @param {Record<string, number[]>[]} list
+   * @param {{signal?: AbortSignal}} [options]
    */
-  async prepare(list) {
+  async prepare(list, options = undefined) {
     const model = usable(this, 'prepare');
     if (!Array.isArray(list)) throw typeError('prepare', model.label, `found ${show(list)}, allowed an array of shapes by the names of the inputs`);
-    await model.prepare(list.map((given) => solveShapes('prepare', model.label, model.inputs, given)));
+    const { signal } = prepareOptions('prepare', model, options);
+    const shapes = list.map((given) => solveShapes('prepare', model.label, model.inputs, given));
+    signal?.throwIfAborted();
+    await watched(onAbort(signal), (_watch, life) => model.prepare(shapes, life));
   }
 
   /**

@@ -41,6 +41,20 @@ function runOptions(operator, { label, outputs: signatures }, options) {
   return { wanted: new Set(names), places, maxBytes, seed, signal };
 }
 
+/**
+ * @param {string} operator
+ * @param {{label: string}} model
+ * @param {unknown} options
+ * @returns {{signal?: AbortSignal}}
+ */
+function prepareOptions(operator, { label }, options) {
+  if (options === undefined) return {};
+  if (options === null || typeof options !== 'object') throw typeError(operator, label, `options: found ${show(options)}, allowed an object`);
+  const { signal } = /** @type {any} */ (options);
+  requireSignal(operator, label, signal);
+  return { signal };
+}
+
 /** The names of the outputs that are wanted. */
 function outputNames(operator, label, signatures, outputs) {
   if (outputs === null || typeof outputs !== 'object') {
@@ -97,4 +111,4 @@ function batchingOptions(operator, options) {
   return { maxSize, maxDelay, maxElements };
 }
 
-module.exports = { batchingOptions, requireBytes, requireMemoryLimit, runOptions };
+module.exports = { batchingOptions, prepareOptions, requireBytes, requireMemoryLimit, runOptions };

@@ -4,6 +4,8 @@
 // used ones (src/program/cache.rs).
 
 const native = require('../native.js');
+const { destroyWatch, giveUp } = require('../cancelling.js');
+const { exception } = require('../errors.js');
 const { createGraph } = require('../graph.js');
 const { traced } = require('../diagnostics.js');
 const { begin } = require('../settle.js');
@@ -15,6 +17,11 @@ const { Plan } = require('./plan.js');
 const { refusal } = require('./refusal.js');
 const { release } = require('./run.js');
 
+/**
+ * A plan that is being made, and how many wait for it.
+ * @typedef {{plan: Promise<Plan>, watch: number, waiting: number, isOver: boolean, isGivenUp: boolean}} Making
+ */
+
 class Plans {
   #model;
   /** @type {Map<string, Plan>} */
@@ -23,7 +30,7 @@ class Plans {
   #last;
   /** Their keys, by their numbers. @type {Map<number, string>} */
   #keys = new Map();
-  /** By their keys. @type {Map<string, Promise<Plan>>} */
+  /** Those that are being made, by their keys. @type {Map<string, Making>} */
   #making = new Map();
   /** What runs take and give back, or is got ready for them: of all plans. */
   #pools = { prefetch: new OutputPrefetch(), idle: new Idle(release) };
@@ -76,29 +83,61 @@ class Plans {
    * The plan for these shapes. Several callers wait for one plan together.
    * @param {string} operator
    * @param {Given} given
+   * @param {import('./watch.js').Life} [life] If all who wait have given up, the plan is not made.
    * @returns {Promise<Plan>}
    */
-  make(operator, given) {
-    const { key, shapes } = given;
+  make(operator, given, life = undefined) {
+    const { key } = given;
     const found = this.#get(key);
     if (found !== undefined) return Promise.resolve(found);
     let making = this.#making.get(key);
     if (making === undefined) {
-      making = this.#plan(operator, given).then(
-        (plan) => {
-          this.#making.delete(key);
-          this.#keep(plan);
-          this.#ahead?.met(shapes);
-          return plan;
-        },
-        (error) => {
-          this.#making.delete(key);
-          throw error;
-        },
-      );
+      making = this.#startMaking(operator, given);
       this.#making.set(key, making);
     }
+    making.waiting += 1;
+    life?.whenOver(() => this.#stopWaiting(key, making));
+    return making.plan;
+  }
+
+  /** @returns {Making} */
+  #startMaking(operator, given) {
+    const { key, shapes } = given;
+    const watch = native.createWatch(false);
+    const end = () => {
+      if (this.#making.get(key) === making) this.#making.delete(key);
+      destroyWatch(watch);
+      making.isOver = true;
+    };
+    const plan = this.#plan(operator, given, { watch }).then(
+      (made) => {
+        end();
+        if (making.isGivenUp) {
+          // It was nearly there.
+          made.retire();
+          throw givenUp();
+        }
+        this.#keep(made);
+        this.#ahead?.met(shapes);
+        return made;
+      },
+      (error) => {
+        end();
+        throw error;
+      },
+    );
+    /** @type {Making} */
+    const making = { plan, watch, waiting: 0, isOver: false, isGivenUp: false };
     return making;
+  }
+
+  /** Somebody does not wait any more. Whoever asks for the plan later has it made again. */
+  #stopWaiting(key, making) {
+    making.waiting -= 1;
+    if (making.waiting > 0 || making.isOver) return;
+    this.#making.delete(key);
+    making.isGivenUp = true;
+    giveUp(making.watch, givenUp());
   }
 
   /**
@@ -113,7 +152,7 @@ class Plans {
     const work = async () => {
       for (let next = first; next !== undefined; next = this.#nextAhead()) {
         try {
-          const plan = await this.#plan('run', next, true);
+          const plan = await this.#plan('run', next, { isAhead: true });
           if (this.#isClosed || this.#isFull || this.#plans.has(next.key) || this.#making.has(next.key)) plan.retire();
           else {
             plan.isAhead = true;
@@ -179,7 +218,7 @@ class Plans {
     this.#pools.prefetch.forget();
   }
 
-  #plan(operator, given, isAhead = false) {
+  #plan(operator, given, { isAhead = false, watch = 0 }) {
     const { contextState, handle: model, label } = this.#model;
     let handle;
     const entry = {
@@ -194,10 +233,15 @@ class Plans {
     };
     const work = () =>
       begin(entry, (request) => {
-        handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead);
+        handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead, watch);
       });
     return traced('build', () => ({ operator, label, device: contextState.device, shapes: given.shapes, isAhead }), work);
   }
+}
+
+/** Nobody hears of it. */
+function givenUp() {
+  return exception('AbortError', 'nobody waits for the plan any more');
 }
 
 module.exports = { Plans };

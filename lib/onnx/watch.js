@@ -4,6 +4,7 @@
 
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
+const { destroyWatch, giveUp, isSignal, whenAborted } = require('../cancelling.js');
 const { typeError } = require('../errors.js');
 const { show } = require('../show.js');
 const { trace } = require('../trace.js');
@@ -12,17 +13,18 @@ const { stepsOf } = require('./profile.js');
 /** Tells work that its caller has given up. */
 class Life {
   isOver = false;
-  /** @type {(() => void) | undefined} */
-  #tell;
+  /** @type {(() => void)[]} */
+  #waiting = [];
 
   /** @param {() => void} tell is called once */
   whenOver(tell) {
-    this.#tell = tell;
+    if (this.isOver) tell();
+    else this.#waiting.push(tell);
   }
 
   end() {
     this.isOver = true;
-    this.#tell?.();
+    for (const tell of this.#waiting.splice(0)) tell();
   }
 }
 
@@ -73,7 +75,7 @@ async function under(watching, work, tell) {
       note?.(steps);
       noted.delete(watch);
     }
-    native.destroyWatch(watch);
+    destroyWatch(watch);
   };
   const ended = result.then(
     (value) => (end(), value),
@@ -88,7 +90,7 @@ async function under(watching, work, tell) {
   let unwatch;
   const stopped = new Promise((_, reject) => {
     unwatch = watching((reason) => {
-      native.giveUp(watch);
+      giveUp(watch, reason);
       life.end();
       reject(reason);
     });
@@ -106,11 +108,7 @@ async function under(watching, work, tell) {
  */
 function onAbort(signal) {
   if (signal === undefined) return undefined;
-  return (stop) => {
-    const aborted = () => stop(signal.reason);
-    signal.addEventListener('abort', aborted, { once: true });
-    return () => signal.removeEventListener('abort', aborted);
-  };
+  return (stop) => whenAborted(signal, () => stop(signal.reason));
 }
 
 /**
@@ -119,35 +117,27 @@ function onAbort(signal) {
  * @param {any} signal
  */
 function requireSignal(operator, label, signal) {
-  if (signal === undefined || typeof signal?.aborted === 'boolean') return;
+  if (signal === undefined || isSignal(signal)) return;
   throw typeError(operator, label, `options: signal: found ${show(signal)}, allowed an AbortSignal`);
 }
 
 /**
- * A model that is being loaded. If the signal is aborted, this rejects at once, and the model is destroyed when it is there.
+ * Loads a model. If the signal is aborted, this rejects at once, and a model that comes all the same is destroyed.
  * @template {{destroy(): void}} T
- * @param {AbortSignal | undefined} signal
- * @param {Promise<T>} loading
+ * @param {AbortSignal | undefined} signal that is not aborted
+ * @param {(watch: number, life?: Life) => Promise<T>} load
+ * @returns {Promise<T>}
  */
-async function untilAborted(signal, loading) {
-  if (signal === undefined) return await loading;
-  let isAborted = false;
-  let unwatch;
-  const aborted = new Promise((_, reject) => {
-    unwatch = onAbort(signal)((reason) => {
-      isAborted = true;
-      reject(reason);
+function loadWatched(signal, load) {
+  const work = (watch, life) => {
+    const loading = load(watch, life);
+    if (life === undefined) return loading;
+    return loading.then((model) => {
+      if (life.isOver) model.destroy();
+      return model;
     });
-  });
-  loading.then(
-    (model) => isAborted && model.destroy(),
-    () => {},
-  );
-  try {
-    return await Promise.race([loading, aborted]);
-  } finally {
-    unwatch();
-  }
+  };
+  return watched(onAbort(signal), work);
 }
 
-module.exports = { inTrace, onAbort, requireSignal, untilAborted, watched };
+module.exports = { Life, inTrace, loadWatched, onAbort, requireSignal, watched };

@@ -173,7 +173,7 @@ function copyOut(tensor, device, operator, shown) {
   rental.result = begin(entry, (request) => {
     const bytes = new ArrayBuffer(byteLength);
     const copy = async () => {
-      await ask((read) => order.timeline.readTensor(read, handle, bytes));
+      await ask((read) => order.timeline.readTensor(read, handle, bytes, 0));
       requireThere();
       const made = checked(device, () => {
         const descriptor = { label: shown, size: bufferSize(byteLength), usage: STORAGE | COPY_SRC | COPY_DST };

@@ -14,6 +14,7 @@ const { setImmediate } = require('node:timers/promises');
 const { types } = require('node:util');
 const native = require('../native.js');
 const { bytesOf } = require('../buffers.js');
+const { givenUp } = require('../cancelling.js');
 const { bufferFor } = require('../descriptor.js');
 const { named } = require('../errors.js');
 const { ask, events, settle } = require('../settle.js');
@@ -261,6 +262,7 @@ class DeviceTimeline {
     const { result, complaint } = this.#give('readTensor', '', 1, () => checked(this.device, read));
     this.#settle(request, async () => {
       const cause = (await completion.end()) ?? (await result.ask());
+      if (cause?.given !== undefined) throw cause;
       if (cause !== undefined) {
         throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
       }
@@ -268,14 +270,14 @@ class DeviceTimeline {
     });
   }
 
-  build(request, builder, names, operands, label) {
-    return this.#make(request, label, (inner) => ({ program: native.buildProgram(inner, builder, names, operands, label) }));
+  build(request, builder, names, operands, label, watch) {
+    return this.#make(request, label, (inner) => ({ program: native.buildProgram(inner, builder, names, operands, label, watch) }));
   }
 
   /** As of the native side, which has the plan; its graph is here. */
-  planOnnx(request, model, shapes, label, ahead) {
+  planOnnx(request, model, shapes, label, ahead, watch) {
     return this.#make(request, label, (inner) => {
-      const [program, plan, number] = native.planOnnx(inner, model, shapes, label, ahead);
+      const [program, plan, number] = native.planOnnx(inner, model, shapes, label, ahead, watch);
       return { program, plan, number };
     });
   }
@@ -369,9 +371,18 @@ class DeviceTimeline {
     if (executable !== undefined && this.#graphs.delete(executable)) executable.destroy();
   }
 
-  dispatch(_context, { executable }, tensors, label) {
+  /** What was given up before is not submitted. What is submitted cannot be given up any more, and is as good as done. */
+  dispatch(_context, { executable }, tensors, label, watch = 0, request = undefined) {
     const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label };
-    this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
+    const given = givenUp(watch);
+    if (given === undefined) {
+      this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
+    } else {
+      const message = `${named('dispatch', label || executable.label)}: it was cancelled by its signal`;
+      const completion = Completion.failed({ code: 'AbortError', message, given });
+      dispatch.outputs.forEach((tensor) => Object.assign(tensor, { completion, doubts: NONE, known: undefined }));
+    }
+    if (request !== undefined) settle(request, undefined);
   }
 
   /** Dispatches that follow each other, as one command buffer. */

@@ -7,11 +7,12 @@ use super::graphs::Graph;
 use super::handles::Handle;
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Reason, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
 use crate::watch::{Description, StepTime, Watch};
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How often a thread that waits looks whether it is to end.
@@ -62,11 +63,11 @@ fn send<'s>(call: &Call<'s>, method: &'static str, bound: Bound, watch: Watch) -
     })
 }
 
-/// `compute(request, context, graph, inputs, outputs, label)`
+/// `compute(request, context, graph, inputs, outputs, label, watch)`
 ///
 /// `lib/` has transferred the buffers behind the views, and keeps them to itself until the request is settled.
 pub fn compute<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    send(call, "compute", bound(call, 2, None)?, Watch::default())
+    send(call, "compute", bound(call, 2, None)?, watch(call, 6)?)
 }
 
 /// `run(request, context, graph, inputs, outputs, label, watch)`
@@ -92,10 +93,46 @@ pub fn create_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
-/// `giveUp(watch)`: the runs that have it end as soon as they can, with an error.
+/// `giveUp(watch)`: the work that has it ends as soon as it can, with an error. The number under which `lib/` keeps the reason, and then the
+/// numbers of those that no error has any more.
 pub fn give_up<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    watch(call, 0)?.give_up();
-    Ok(None)
+    let watch = watch(call, 0)?;
+    watch.give_up();
+    let Some(reason) = watch.reason() else { return Ok(None) };
+    let gone = call.environment.reasons.borrow_mut().add(reason);
+    let numbers: Vec<u64> = std::iter::once(reason.0).chain(gone).collect();
+    call.scope.array_of(numbers.into_iter().map(|number| call.scope.number(number as f64))).map(Some)
+}
+
+/// The reasons of script's that `lib/` keeps.
+#[derive(Default)]
+pub struct Reasons {
+    kept: Vec<(u64, Weak<Reason>)>,
+    /// With so many it is looked which are not needed any more.
+    most: usize,
+}
+
+impl Reasons {
+    const LEAST: usize = 64;
+
+    /// Adds one; the numbers of those that are gone.
+    fn add(&mut self, reason: &Arc<Reason>) -> Vec<u64> {
+        let mut gone = Vec::new();
+        if self.kept.len() >= self.most {
+            self.kept.retain(|(number, reason)| {
+                let is_needed = reason.strong_count() > 0;
+                if !is_needed {
+                    gone.push(*number);
+                }
+                is_needed
+            });
+            self.most = (2 * self.kept.len()).max(Reasons::LEAST);
+        }
+        if self.kept.iter().rev().all(|(number, _)| *number != reason.0) {
+            self.kept.push((reason.0, Arc::downgrade(reason)));
+        }
+        gone
+    }
 }
 
 /// `takeSteps(watch)`: `[operator, label, began, ended, implementation, text, multiplications, bytes, data type, thread, graph, number,
@@ -149,7 +186,7 @@ pub fn read_sync<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     call.environment.with_tensor(call.handle(0)?, |tensor| {
         let into = bytes::host_buffer(call.scope, call.value(1), tensor.descriptor.byte_length())?;
         call.environment.with_context(tensor.context, |context| {
-            wait(call.scope, context, |done| Task::Read { tensor: tensor.id, into, done })
+            wait(call.scope, context, |done| Task::Read { tensor: tensor.id, into, watch: Watch::default(), done })
         })
     })
 }
@@ -177,4 +214,19 @@ fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> 
 /// The handles of a list.
 pub fn handles(scope: Scope<'_>, list: Value<'_>) -> Result<Vec<Handle>> {
     scope.elements(list, |scope, value| scope.as_number(value).map(Handle::from_number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_forgotten_when_no_error_has_them() {
+        let mut reasons = Reasons::default();
+        let kept = Arc::new(Reason(1));
+        assert!(reasons.add(&kept).is_empty());
+        let gone: Vec<u64> = (2..1000).flat_map(|number| reasons.add(&Arc::new(Reason(number)))).collect();
+        assert!(gone.len() > 800 && !gone.contains(&1));
+        assert!(reasons.kept.len() <= 2 * Reasons::LEAST);
+    }
 }

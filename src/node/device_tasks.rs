@@ -243,7 +243,7 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, 
                 ("createTensor", vec![note, number(tensor.0)?, scope.unsigned(descriptor.data_type as u32)?, shape])
             }
             Task::Write { tensor, bytes, .. } => ("writeTensor", vec![number(tensor.0)?, bytes::array_buffer(scope, &bytes)?]),
-            Task::Read { tensor, into, done } => {
+            Task::Read { tensor, into, done, .. } => {
                 ("readTensor", vec![number(device_tasks.note(Taken::Bytes(vec![Some(into)], done)))?, number(tensor.0)?])
             }
             Task::Dispatch { graph, tensors, .. } => {

@@ -10,6 +10,7 @@
 
 use super::call;
 use super::commands::CommandBuffer;
+use super::compute::Reasons;
 use super::contexts::Context;
 use super::decoder::{Opened, Remembered};
 use super::described::Described;
@@ -52,6 +53,7 @@ pub struct Environment {
     /// Memory alone, which stays when its context goes.
     pub values: RefCell<Slab<Kept>>,
     pub watches: RefCell<Slab<Watch>>,
+    pub reasons: RefCell<Reasons>,
     pub described: Described,
     pub external: Rc<External>,
     pub ending: Arc<Ending>,
@@ -186,6 +188,7 @@ impl Environment {
             stepped: RefCell::default(),
             values: RefCell::default(),
             watches: RefCell::default(),
+            reasons: RefCell::default(),
             commands: RefCell::default(),
             described: Described::new(),
             external,

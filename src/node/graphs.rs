@@ -2,10 +2,11 @@
 
 use super::bytes;
 use super::call::{Call, stale};
+use super::compute;
 use super::environment::Environment;
 use super::external::Weak;
 use super::handles::Handle;
-use super::script::{Scope, Value, internal};
+use super::script::{Scope, Type, Value, internal};
 use super::settle::{Outcome, Request};
 use super::values;
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops
 use crate::host_memory::Placements;
 use crate::memory::{Charge, Held, Use};
 use crate::program::CompiledPart;
-use crate::timeline::{Built, GraphId, Task, TensorIds, Urgency};
+use crate::timeline::{Built, Done, GraphId, Task, TensorIds, Urgency, Watch};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -191,14 +192,14 @@ pub fn apply<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })
 }
 
-/// `build(request, builder, names, operands, label)`
+/// `build(request, builder, names, operands, label, watch)`
 pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let builder = call.handle(1)?;
     let names: Vec<String> = call.scope.elements(call.value(2), Scope::as_string)?;
     let ids: Vec<u32> = call.unsigned_list(3)?;
-    let label = call.string(4)?;
+    let (label, watch) = (call.string(4)?, compute::watch(call, 5)?);
     let outputs = names.into_iter().zip(ids.into_iter().map(OperandId)).collect();
     let (context, description) = environment.finish(builder, outputs)?;
     let operands = description.operands.len();
@@ -217,6 +218,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             label,
             most: usize::MAX,
             urgency: Urgency::Wanted,
+            watch,
             done,
         })?;
         Ok(id)
@@ -238,9 +240,10 @@ pub fn destroy<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `dispatch(context, graph, tensors, label)`
+/// `dispatch(context, graph, tensors, label, watch, request)`
 ///
-/// `lib/` has bound the tensors; they are all of this context and of the graph's types and shapes.
+/// `lib/` has bound the tensors; they are all of this context and of the graph's types and shapes. Where it gives a watch, the request is
+/// settled when the dispatch has ended.
 pub fn dispatch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let graph = environment.graphs.borrow().get(call.handle(1)?).ok_or_else(|| stale("graph"))?.id;
@@ -251,7 +254,14 @@ pub fn dispatch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })?;
     let label = call.string(3)?;
     environment.with_context(call.handle(0)?, |context| {
-        context.send(Task::Dispatch { graph, tensors, label })?;
+        let (watch, done) = match call.scope.type_of(call.value(4))? {
+            Type::Undefined => (Watch::default(), Done::ignored()),
+            _ => {
+                let request = Request::from_number(call.number(5)?);
+                (compute::watch(call, 4)?, environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?)
+            }
+        };
+        context.send(Task::Dispatch { graph, tensors, label, watch, done })?;
         Ok(None)
     })
 }

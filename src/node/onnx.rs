@@ -21,7 +21,7 @@ use crate::onnx::{
 use crate::program::steps::Steps;
 use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
-use crate::timeline::{Built, Done, GraphId, Task, Urgency, failed_build, from_panic};
+use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -171,7 +171,7 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath, algorithm, digests, memoryLimit, cache, map)`: the handle of a model that is being read. A negative number of bytes stands for
+/// outline, fpMath, algorithm, digests, memoryLimit, cache, map, watch)`: the handle of a model that is being read. A negative number of bytes stands for
 /// the default, or for no limit of memory, and no name of how to compute for the context's. The model's own bytes must have one of the
 /// digests, if there is an algorithm. The cache is a folder for packed weights; no name stands for none. Files are mapped where that is
 /// asked for.
@@ -203,12 +203,15 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let memory_limit = limit_of(call.number(17)?);
     let cache_folder = call.string(18)?;
     let maps = call.scope.as_boolean(call.value(19))?;
+    let watch = compute::watch(call, 20)?;
     let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
         let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
         Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
     })?;
     let usage = Arc::new(Usage::of_model(&usage, memory_limit));
     let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };
+    // A thread that imports knows for whom.
+    let is_wanted = move || is_wanted() && Watch::current().check().is_ok();
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
     let held = environment.external.total.hold(DESCRIPTION + length);
@@ -219,7 +222,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let counted = usage.clone();
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::OnnxModel(outcome, refused))?;
     in_background("loadOnnx", label, done, move |done| {
-        let read = guarded(|| {
+        let read = || {
+            watch.check()?;
             // Before anything of the model is hashed.
             let shared = Shared::default();
             caches::attach(&shared, &cache_folder)?;
@@ -242,9 +246,10 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             // Without them it runs as others do.
             let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds).ok().flatten() } else { None };
             let has_only_tensors = loaded.has_only_tensors()?;
+            watch.check()?;
             Ok((loaded, unknown, outputs, steps, has_only_tensors, shared))
-        });
-        match read {
+        };
+        match watch.during(|| guarded(read)) {
             Ok((loaded, unknown, outputs, steps, has_only_tensors, shared)) => {
                 let _ = refusals.set(unknown);
                 shared.is_counted_in(&counted);
@@ -335,7 +340,7 @@ fn input_shapes(call: &Call<'_>, index: usize, program: &Program) -> Result<Vec<
     })
 }
 
-/// `planOnnx(request, model, shapes, label, ahead)`: the handle of the graph for inputs of these shapes, which is being made, with the
+/// `planOnnx(request, model, shapes, label, ahead, watch)`: the handle of the graph for inputs of these shapes, which is being made, with the
 /// lowest priority if it is made ahead; on a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`device_tasks.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
@@ -344,6 +349,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let shapes = input_shapes(call, 2, &program)?;
     let label = call.string(3)?;
     let urgency = if call.scope.as_boolean(call.value(4))? { Urgency::Ahead } else { Urgency::Wanted };
+    let watch = compute::watch(call, 5)?;
     let (id, foreign) = environment.with_context(context, |context| Ok((GraphId(context.next()), context.foreign().ok())))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
@@ -371,10 +377,11 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             let _ = (found.set(import), made.set(Arc::new(part)));
         };
         let device = program.device.clone();
+        let of_task = watch.clone();
         let build = move |description: graph::Graph, most, done: Done<Built>| {
             let Some((foreign, described)) = foreign.zip(lowered) else {
                 let description = Box::new(description);
-                return device.send(Task::Build { graph: id, description, label: task_label, most, urgency, done });
+                return device.send(Task::Build { graph: id, description, label: task_label, most, urgency, watch: of_task, done });
             };
             done.run(|| {
                 let lowered = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;
@@ -384,7 +391,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             });
             Ok(())
         };
-        let planned = catch_unwind(AssertUnwindSafe(|| program.first(&shapes, id, done, describe, build)));
+        let first = || watch.during(|| program.first(&shapes, id, done, describe, build));
+        let planned = catch_unwind(AssertUnwindSafe(first));
         match planned {
             Ok(Err((ImportError::Nodes(nodes), done))) => {
                 let _ = found.set(Import::Refused(nodes));

@@ -3,6 +3,7 @@
 
 use super::bytes;
 use super::call::{Call, stale};
+use super::compute;
 use super::contexts::Context;
 use super::device_tasks::DeviceTasks;
 use super::environment::Environment;
@@ -130,13 +131,13 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(Some(scope.number(handle.to_number())?))
 }
 
-/// `buildProgram(request, builder, names, operands, label)`
+/// `buildProgram(request, builder, names, operands, label, watch)`
 pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let names: Vec<String> = call.scope.elements(call.value(2), Scope::as_string)?;
     let ids: Vec<u32> = call.unsigned_list(3)?;
-    let label = call.string(4)?;
+    let (label, watch) = (call.string(4)?, compute::watch(call, 5)?);
     let outputs = names.into_iter().zip(ids.into_iter().map(OperandId)).collect();
     let (context, graph) = environment.finish(call.handle(1)?, outputs)?;
     let device = environment.with_context(context, Context::foreign)?;
@@ -146,6 +147,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, made })?;
     let work = move |done: Done<()>| {
         done.run(|| {
+            watch.check()?;
             let lowered = device.program(graph, usize::MAX).map_err(|error| failed_build(&error, &label))?;
             let _ = found.set(Described::new(lowered));
             Ok(())

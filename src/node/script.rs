@@ -161,6 +161,9 @@ impl<'s> Scope<'s> {
         if let Some(cause) = error.cause() {
             self.set(object, "cause", self.cause(cause)?)?;
         }
+        if let Some(reason) = error.reason() {
+            self.set(object, "reason", self.number(reason.0 as f64)?)?;
+        }
         Ok(object)
     }
 

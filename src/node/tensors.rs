@@ -2,6 +2,7 @@
 
 use super::bytes;
 use super::call::{Call, stale};
+use super::compute;
 use super::contexts::Context;
 use super::environment::Environment;
 use super::handles::Handle;
@@ -175,15 +176,16 @@ pub fn write<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })
 }
 
-/// `readTensor(request, tensor, buffer)`
+/// `readTensor(request, tensor, buffer, watch)`
 pub fn read<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     environment.with_tensor(call.handle(1)?, |tensor| {
         let into = bytes::host_buffer(call.scope, call.value(2), tensor.descriptor.byte_length())?;
         environment.with_context(tensor.context, |context| {
+            let watch = compute::watch(call, 3)?;
             let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-            context.send(Task::Read { tensor: tensor.id, into, done })?;
+            context.send(Task::Read { tensor: tensor.id, into, watch, done })?;
             Ok(None)
         })
     })

@@ -5,7 +5,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::{self, Bytes};
-use crate::timeline::{Done, GraphId, Task, TensorId};
+use crate::timeline::{Done, GraphId, Task, TensorId, Watch};
 use crossbeam_channel::bounded;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -199,7 +199,7 @@ impl Device {
             let sender = sender.clone();
             let done = Done::new(move |result: Result<()>| drop(sender.send(result)));
             asked += 1;
-            if let Err(error) = send(Task::Read { tensor: tensor.id, into, done }) {
+            if let Err(error) = send(Task::Read { tensor: tensor.id, into, watch: Watch::default(), done }) {
                 result = Err(error);
                 break;
             }

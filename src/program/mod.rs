@@ -32,7 +32,7 @@ use crate::onnx::{
     Body, Bounds, Export, Givens, ImportError, InputShape, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind,
     import_part,
 };
-use crate::timeline::{Built, Done, GraphId, Task, Urgency};
+use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch};
 use device::OwnedGraph;
 use plans::Plans;
 use std::sync::Arc;
@@ -221,6 +221,7 @@ impl Program {
                 label: String::new(),
                 most,
                 urgency: Urgency::Wanted,
+                watch: Watch::default(),
                 done,
             })?;
             (part.bytes, part.kept_bytes) = (built.bytes, built.kept_bytes);

@@ -445,7 +445,8 @@ impl Run {
             tensors.push(tensor.id);
             results.push(tensor);
         }
-        let task = Task::Dispatch { graph: graph.id, tensors, label: String::new() };
+        let (label, watch, done) = (String::new(), self.watch.clone(), Done::ignored());
+        let task = Task::Dispatch { graph: graph.id, tensors, label, watch, done };
         if !self.is_inline {
             device.send(task)?;
         } else if !device.attempt(task) {

@@ -29,6 +29,7 @@ pub enum Work<B: Backend> {
     Read {
         tensor: TensorRef<B::Tensor>,
         into: HostBuffer,
+        watch: Watch,
         done: Done<()>,
         of: Reader,
     },
@@ -38,6 +39,12 @@ pub enum Work<B: Backend> {
         outputs: Tensors<B>,
         label: String,
         run: Run,
+        done: Done<()>,
+    },
+    /// What is left of work that was given up before its turn: in its turn these tensors become errored.
+    GivenUp {
+        outputs: Tensors<B>,
+        error: Error,
     },
     /// Ranges of tensors to others.
     Copy {
@@ -52,6 +59,40 @@ pub enum Work<B: Backend> {
         end: Computed<B>,
         run: Run,
     },
+}
+
+impl<B: Backend> Work<B> {
+    /// How it is watched.
+    pub fn watch(&self) -> Option<&Watch> {
+        match self {
+            Work::Read { watch, .. } => Some(watch),
+            Work::Dispatch { run, .. } | Work::Compute { run, .. } => Some(&run.watch),
+            Work::Write { .. } | Work::Copy { .. } | Work::GivenUp { .. } => None,
+        }
+    }
+
+    /// What is left of it when it is given up with an error before it has begun: whoever waits hears of that at once.
+    pub fn give_up(self, error: Error) -> Work<B> {
+        let outputs = match self {
+            Work::Read { done, of, .. } => {
+                let method = of.as_deref().map_or(("readTensor", ""), |(method, label)| (*method, label.as_str()));
+                done.report(Err(error.clone().of(method.0, method.1)));
+                Tensors::<B>::new()
+            }
+            Work::Dispatch { graph, outputs, label, done, .. } => {
+                let error = error.of("dispatch", if label.is_empty() { &graph.label } else { &label });
+                done.report(Err(error.clone()));
+                return Work::GivenUp { outputs, error };
+            }
+            Work::Compute { graph, end: Computed { method, label, done, .. }, .. } => {
+                let label = if label.is_empty() { &graph.label } else { &label };
+                done.report(Err(error.clone().of(method, label)));
+                Tensors::<B>::new()
+            }
+            other => return other,
+        };
+        Work::GivenUp { outputs, error }
+    }
 }
 
 /// A range that is copied.
@@ -82,6 +123,7 @@ pub enum End<B: Backend> {
         graph: Option<Arc<GraphEntry<B>>>,
         /// What counted the bytes of a write while it was pending.
         _pending: Option<Charge>,
+        done: Done<()>,
     },
     /// The outputs go to the caller's memory, and the caller hears of the result.
     Computed {
@@ -214,6 +256,14 @@ impl<B: Backend> Jobs<B> {
     /// Takes the work of a job that starts.
     pub fn start(&mut self, id: JobId) -> Work<B> {
         self.job(id).work.take().expect("a job starts once")
+    }
+
+    /// Changes the work of a job that has not started.
+    pub fn change(&mut self, id: JobId, change: impl FnOnce(Work<B>) -> Work<B>) {
+        if self.is_unfinished(id) {
+            let job = self.job(id);
+            job.work = job.work.take().map(change);
+        }
     }
 
     /// Leaves what is to be done when the work of a started job ends.

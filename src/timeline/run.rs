@@ -39,6 +39,8 @@ pub const ENDED: &str = "the context was destroyed or lost";
 /// What other threads tell the loop.
 pub enum Report<B: Backend> {
     Finished(Finished),
+    /// Script has given a job up that may not have begun.
+    GivenUp(JobId, Error),
     Built(GraphId, Result<GraphEntry<B>>, Done<Built>),
 }
 
@@ -189,6 +191,7 @@ impl<B: Backend> Loop<B> {
         match report {
             Report::Built(..) if self.has_ended => because(ENDED, || drop(report)),
             Report::Finished((id, result)) => self.finish(id, result),
+            Report::GivenUp(id, error) => self.jobs.change(id, |work| work.give_up(error)),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
                 let (placements, kept_bytes) =
                     (self.backend.placements(&entry.executable), self.backend.kept_bytes(&entry.executable));
@@ -216,14 +219,14 @@ impl<B: Backend> Loop<B> {
                 let wait = wait.jobs;
                 self.add(Work::Write { tensor, bytes, label, charge }, &wait);
             }
-            Task::Read { tensor, into, done } => {
+            Task::Read { tensor, into, watch, done } => {
                 let Some(tensor) = self.tensor(tensor) else {
                     return done.report(Err(Error::new(Kind::InvalidState, "readTensor: the tensor was destroyed")));
                 };
                 let mut wait = Wait::new(&self.jobs);
                 wait.for_reading(&tensor);
                 let wait = wait.jobs;
-                self.add(Work::Read { tensor, into, done, of: None }, &wait);
+                self.add(Work::Read { tensor, into, watch, done, of: None }, &wait);
             }
             Task::Share { tensor, to, done } => {
                 let shared = self.tensors.get(&tensor).map(|Named { tensor, descriptor, charge }| Named {
@@ -239,8 +242,12 @@ impl<B: Backend> Loop<B> {
                     None => Err(Error::new(Kind::InvalidState, "run: a tensor was destroyed")),
                 });
             }
-            Task::Dispatch { graph, tensors, label } => self.dispatch(&Command { graph, tensors, label }),
-            Task::Submit { commands } => commands.iter().for_each(|command| self.dispatch(command)),
+            Task::Dispatch { graph, tensors, label, watch, done } => {
+                self.dispatch(&Command { graph, tensors, label }, watch, done);
+            }
+            Task::Submit { commands } => {
+                commands.iter().for_each(|command| self.dispatch(command, Watch::default(), Done::ignored()));
+            }
             Task::Compute(task) => {
                 let run = Run { watch: task.watch.clone(), ..self.next_run() };
                 match self.graphs.get(&task.graph).cloned() {
@@ -252,8 +259,8 @@ impl<B: Backend> Loop<B> {
                 }
             }
             Task::Copy { copies, done } => self.copy(&copies, done),
-            Task::Build { graph, description, label, most, urgency, done } => {
-                self.build(graph, *description, label, most, urgency, done);
+            Task::Build { graph, description, label, most, urgency, watch, done } => {
+                self.build(graph, *description, (label, most, urgency, watch), done);
             }
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
@@ -262,10 +269,10 @@ impl<B: Backend> Loop<B> {
         }
     }
 
-    fn dispatch(&mut self, Command { graph, tensors, label }: &Command) {
+    fn dispatch(&mut self, Command { graph, tensors, label }: &Command, watch: Watch, done: Done<()>) {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Timeline).expect("what is planned here is a panic");
-        let run = self.next_run();
+        let run = Run { watch, ..self.next_run() };
         let Some(graph) = self.graphs.get(graph).cloned() else { return };
         let (of_inputs, of_outputs) = tensors.split_at(graph.inputs.len());
         if !of_outputs.iter().all(|id| self.tensors.contains_key(id)) {
@@ -285,7 +292,7 @@ impl<B: Backend> Loop<B> {
         inputs.iter().for_each(|tensor| wait.for_reading(tensor));
         outputs.iter().for_each(|tensor| wait.for_writing(tensor));
         let wait = wait.jobs;
-        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), run }, &wait);
+        self.add(Work::Dispatch { graph, inputs, outputs, label: label.clone(), run, done }, &wait);
     }
 
     /// The next run: they start in the order in which they were asked for.
@@ -438,7 +445,13 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Compiles on another thread, so that dispatches go on meanwhile.
-    fn build(&mut self, graph: GraphId, description: Graph, label: String, most: usize, urgency: Urgency, done: Done<Built>) {
+    fn build(
+        &mut self,
+        graph: GraphId,
+        description: Graph,
+        (label, most, urgency, watch): (String, usize, Urgency, Watch),
+        done: Done<Built>,
+    ) {
         let backend = self.backend.clone();
         let reports = self.reports.clone();
         let shown = label.clone();
@@ -448,14 +461,17 @@ impl<B: Backend> Loop<B> {
             reports.push(Report::Built(graph, result, done));
         });
         let work = move |compiled: Done<GraphEntry<B>>| {
-            compiled.run(|| {
+            let build = || {
+                watch.check()?;
                 let plan = compiler::compile_within(most, description, backend.capabilities())?;
+                watch.check()?;
                 let bytes = plan.demand().of_run();
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
                 let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
                 let executable = Arc::new(backend.compile(plan)?);
                 Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: OnceLock::new() })
-            });
+            };
+            compiled.run(|| watch.during(build));
         };
         if let Err((error, compiled)) = urgency.pool().spawn(compiled, work) {
             compiled.report(Err(error));
@@ -463,10 +479,17 @@ impl<B: Backend> Loop<B> {
     }
 
     fn add(&mut self, work: Work<B>, wait: &[JobId]) {
+        let watch = if wait.is_empty() { None } else { work.watch().filter(|watch| watch.is_watched()).cloned() };
         let (id, can_start) = self.jobs.add(work, wait);
         self.waiting.job_begins();
         if can_start {
             self.ready.push_back(id);
+        }
+        if let Some(watch) = watch {
+            let (reports, watched) = (self.reports.clone(), watch.clone());
+            // Not the watch itself, which has this call.
+            let Some(reason) = watched.reason().cloned() else { return };
+            watch.when_given_up(move || reports.push(Report::GivenUp(id, Error::given_up(reason))));
         }
     }
 
@@ -482,14 +505,22 @@ impl<B: Backend> Loop<B> {
                 let storage = tensor.storage.clone();
                 self.jobs.set_end(
                     id,
-                    End::Wrote { outputs: smallvec![tensor], what: "writeTensor", label, graph: None, _pending: charge },
+                    End::Wrote {
+                        outputs: smallvec![tensor],
+                        what: "writeTensor",
+                        label,
+                        graph: None,
+                        _pending: charge,
+                        done: Done::ignored(),
+                    },
                 );
                 self.backend.write(&storage, bytes, self.reporter(id));
             }
-            Work::Read { tensor, into, done, of } => {
-                if let Some(error) = &tensor.state().error {
-                    let message = format!("readTensor: the tensor is errored: {}", error.message());
-                    done.report(Err(Error::new(Kind::Operation, message).caused_by(error.clone())));
+            Work::Read { tensor, into, watch, done, of } => {
+                let errored = tensor.state().error.as_ref().map(errored);
+                if let Some(error) = watch.check().map_err(|error| error.of("readTensor", "")).err().or(errored) {
+                    drop(into);
+                    done.report(Err(error));
                     self.reports.push(Report::Finished((id, Ok(()))));
                     return;
                 }
@@ -514,15 +545,21 @@ impl<B: Backend> Loop<B> {
                 };
                 self.backend.copy(copies.into_iter().map(range).collect(), self.reporter(id));
             }
-            Work::Dispatch { graph, inputs, outputs, label, run } => {
+            Work::GivenUp { outputs, error } => {
+                for tensor in outputs {
+                    tensor.state().error = Some(error.clone());
+                }
+                self.reports.push(Report::Finished((id, Ok(()))));
+            }
+            Work::Dispatch { graph, inputs, outputs, label, run, done } => {
                 let Run { number, watch } = run;
                 let bindings = Bindings {
                     inputs: inputs.iter().map(|tensor| tensor.storage.clone()).collect(),
                     outputs: outputs.iter().map(|tensor| Some(tensor.storage.clone())).collect(),
                 };
                 let label = if label.is_empty() { graph.label.clone() } else { label };
-                self.jobs
-                    .set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: Some(graph.clone()), _pending: None });
+                let of = Some(graph.clone());
+                self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: of, _pending: None, done });
                 self.execute(id, (number, watch), &graph, &inputs, bindings);
             }
             Work::Compute { graph, inputs, outputs, mut end, run } => {
@@ -579,11 +616,12 @@ impl<B: Backend> Loop<B> {
         let ready = &mut self.ready;
         let end = self.jobs.finish(id, &mut |dependent| ready.push_back(dependent));
         match end {
-            Some(End::Wrote { outputs, what, label, graph, _pending }) => {
+            Some(End::Wrote { outputs, what, label, graph, _pending, done }) => {
                 let error = result.err().map(|error| failed(error, what, &label, graph.as_deref()));
                 for tensor in outputs {
                     tensor.state().error = error.clone();
                 }
+                done.report(error.map_or(Ok(()), Err));
             }
             Some(End::Computed { graph, end: Computed { method, label, copies, done } }) => match result {
                 Err(error) => done.report(Err(failed(error, method, &label, Some(&graph)))),
@@ -594,7 +632,7 @@ impl<B: Backend> Loop<B> {
                     let of = Some(Arc::new((method, label)));
                     for (tensor, into) in copies {
                         let done = duties.pop().expect("one for each copy");
-                        self.add(Work::Read { tensor, into, done, of: of.clone() }, &[]);
+                        self.add(Work::Read { tensor, into, watch: Watch::default(), done, of: of.clone() }, &[]);
                     }
                 }
             },
@@ -637,6 +675,15 @@ impl<'a, B: Backend> Wait<'a, B> {
     }
 }
 
+/// The failure of a read of a tensor that is errored: what script has given up it gets back as it is.
+fn errored(error: &Error) -> Error {
+    if error.kind() == Kind::Aborted {
+        return error.clone();
+    }
+    let message = format!("readTensor: the tensor is errored: {}", error.message());
+    Error::new(Kind::Operation, message).caused_by(error.clone())
+}
+
 /// The failure of a read, of which a run may be the reason.
 fn unread(error: Error, of: Option<&(&'static str, String)>) -> Error {
     match (error.cause().cloned(), of) {
@@ -653,6 +700,9 @@ fn unread(error: Error, of: Option<&(&'static str, String)>) -> Error {
 fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&GraphEntry<B>>) -> Error {
     if let (Some(graph), Kind::Unknown) = (graph, error.kind()) {
         graph.error.get_or_init(|| error.clone());
+    }
+    if error.kind() == Kind::Aborted {
+        return error.of(what, label);
     }
     // The end of the context is no failure of the operation.
     let kind = if error.kind() == Kind::InvalidState { Kind::InvalidState } else { Kind::Operation };

@@ -107,14 +107,22 @@ pub enum Task {
         charge: Option<Charge>,
     },
     /// Copies a tensor's contents to the caller.
-    Read { tensor: TensorId, into: HostBuffer, done: Done<()> },
+    Read { tensor: TensorId, into: HostBuffer, watch: Watch, done: Done<()> },
     /// Gives another tensor what one has, which may be new by that. Nothing is copied: who is written first gets memory of its own, since
     /// writes replace whole contents.
     Share { tensor: TensorId, to: TensorId, done: Done<()> },
     /// Compiles a graph that takes so many bytes at most.
-    Build { graph: GraphId, description: Box<Graph>, label: String, most: usize, urgency: Urgency, done: Done<Built> },
-    /// Runs a graph. Its failure shows in the tensors that it was to write.
-    Dispatch { graph: GraphId, tensors: TensorIds, label: String },
+    Build {
+        graph: GraphId,
+        description: Box<Graph>,
+        label: String,
+        most: usize,
+        urgency: Urgency,
+        watch: Watch,
+        done: Done<Built>,
+    },
+    /// Runs a graph. Its failure shows in the tensors that it was to write; whoever wants to know when it has ended hears of it as well.
+    Dispatch { graph: GraphId, tensors: TensorIds, label: String, watch: Watch, done: Done<()> },
     /// Runs a graph on memory of the caller's, or on parts of tensors: where it fails, what they had before is still there but for the
     /// parts that it was to write. Outputs that are absent are not computed.
     Compute(Compute),
@@ -154,7 +162,10 @@ impl Task {
             Task::Build { label, done, .. } => done.report(Err(error.of("build", &label))),
             Task::Compute(Compute { method, label, done, .. }) => done.report(Err(error.of(method, &label))),
             Task::Write { label, .. } => return Err(error.of("writeTensor", &label)),
-            Task::Dispatch { label, .. } => return Err(error.of("dispatch", &label)),
+            Task::Dispatch { label, done, .. } => {
+                done.report(Err(error.clone()));
+                return Err(error.of("dispatch", &label));
+            }
             Task::Submit { .. } => return Err(error.of("submit", "")),
             Task::DestroyTensor { .. } | Task::DestroyGraph { .. } | Task::Usage { .. } | Task::Stop => {}
         }

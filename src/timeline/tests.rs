@@ -132,7 +132,9 @@ impl Backend for Toy {
             return done.report(Ok(()));
         }
         let graph = graph.clone();
+        let watch = turn.watch.clone();
         let work = move || match graph.0.as_str() {
+            _ if watch.check().is_err() => done.report(watch.check()),
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
             "panic" => done.run(|| panic!("the kernel panicked")),
             "exhausted" => done.report(Err(Error::new(Kind::Unknown, "no memory"))),
@@ -233,7 +235,7 @@ impl Harness {
         let graph = GraphId(self.id());
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
-        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, urgency: Urgency::Wanted, done });
+        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, urgency: Urgency::Wanted, watch: Watch::default(), done });
         (graph, receiver)
     }
 
@@ -252,16 +254,25 @@ impl Harness {
     }
 
     fn dispatch(&self, graph: GraphId, tensors: &[TensorId], label: &str) {
-        self.send(Task::Dispatch { graph, tensors: tensors.iter().copied().collect(), label: label.into() });
+        self.dispatch_watched(graph, tensors, label, Watch::default());
+    }
+
+    fn dispatch_watched(&self, graph: GraphId, tensors: &[TensorId], label: &str, watch: Watch) {
+        let (tensors, label) = (tensors.iter().copied().collect(), label.into());
+        self.send(Task::Dispatch { graph, tensors, label, watch, done: Done::ignored() });
     }
 
     /// Asks for a tensor's byte; the answer comes later.
     fn ask(&self, tensor: TensorId) -> Receiver<Result<u8>> {
+        self.ask_watched(tensor, Watch::default())
+    }
+
+    fn ask_watched(&self, tensor: TensorId, watch: Watch) -> Receiver<Result<u8>> {
         let (sender, receiver) = bounded(1);
         let (into, memory) = leaked(1);
         // The memory is leaked, so it is still there when the read reports.
         let done = Done::new(move |result: Result<()>| sender.send(result.map(|()| crate::host_memory::peek(memory))).unwrap());
-        self.send(Task::Read { tensor, into, done });
+        self.send(Task::Read { tensor, into, watch, done });
         receiver
     }
 
@@ -392,6 +403,52 @@ fn failures_travel_and_are_cleared_by_a_write() {
 }
 
 #[test]
+fn what_is_given_up_before_its_turn_is_errored_in_its_turn() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 2).unwrap();
+    let [a, b, sum, out] = [(); 4].map(|()| harness.tensor());
+    harness.write(out, 5);
+    harness.dispatch(add, &[a, b, sum], "");
+    let before = harness.ask(out);
+    let (watch, of_read) = (Watch::new(false), Watch::new(false));
+    harness.dispatch_watched(add, &[a, sum, out], "mine", watch.clone());
+    let after = harness.ask(out);
+    let unread = harness.ask_watched(out, of_read.clone());
+    let is_of = |error: &Error, watch: &Watch| Arc::ptr_eq(error.reason().unwrap(), watch.reason().unwrap());
+    watch.give_up();
+    of_read.give_up();
+    // A read that nobody wants ends at once, though what it was to read is not there.
+    let error = unread.recv().unwrap().unwrap_err();
+    assert!(error.kind() == Kind::Aborted && is_of(&error, &of_read));
+    assert_eq!(before.recv().unwrap().unwrap(), 5);
+    assert!(after.try_recv().is_err());
+    held.recv().unwrap()();
+    let error = after.recv().unwrap().unwrap_err();
+    assert!(error.kind() == Kind::Aborted && is_of(&error, &watch));
+    assert_eq!(error.message(), "dispatch [mine]: it was cancelled by its signal");
+    harness.dispatch(add, &[out, a, b], "next");
+    let error = harness.read(b).unwrap_err();
+    assert!(error.kind() == Kind::Operation && is_of(error.root(), &watch));
+    harness.write(out, 7);
+    assert_eq!(harness.read(out).unwrap(), 7);
+    assert!(held.is_empty(), "it did not run");
+}
+
+#[test]
+fn nothing_begins_of_what_was_given_up_before() {
+    let harness = Harness::new(None);
+    let add = harness.graph("add", 1).unwrap();
+    let [a, b] = [(); 2].map(|()| harness.tensor());
+    let watch = Watch::new(false);
+    watch.give_up();
+    harness.dispatch_watched(add, &[a, b], "", watch.clone());
+    assert_eq!(harness.read(b).unwrap_err().kind(), Kind::Aborted);
+    assert_eq!(harness.ask_watched(a, watch).recv().unwrap().unwrap_err().kind(), Kind::Aborted);
+    assert_eq!(harness.read(a).unwrap(), 0);
+}
+
+#[test]
 fn a_build_that_is_refused_rejects_and_disturbs_nothing() {
     let harness = Harness::new(None);
     let error = harness.graph("refuse", 1).unwrap_err();
@@ -497,14 +554,33 @@ fn random_program(harness: &Harness, random: &mut impl FnMut(usize) -> usize) {
     let fail = harness.graph("fail", 2).unwrap();
     let long = harness.graph("long", 2).unwrap();
     let tensors: Vec<TensorId> = (0..5).map(|_| harness.tensor()).collect();
-    let mut model: Vec<Option<u8>> = vec![Some(0); tensors.len()];
+    let mut versions = 0;
+    let mut version = || {
+        versions += 1;
+        versions
+    };
+    let mut model: Vec<Modelled> = tensors.iter().map(|_| Modelled { value: Some(0), may_fail: false, version: 0 }).collect();
     let mut answers = Vec::new();
+    // What may still be given up.
+    let mut watches: Vec<Watch> = Vec::new();
     for _ in 0..3000 {
+        let gives_up = random(8) == 0;
+        if gives_up && !watches.is_empty() {
+            watches.swap_remove(random(watches.len())).give_up();
+        }
+        // Of every third piece of work.
+        let watch = if random(3) == 0 { Watch::new(false) } else { Watch::default() };
+        let is_over = watch.is_watched() && random(6) == 0;
+        if is_over {
+            watch.give_up();
+        } else if watch.is_watched() {
+            watches.push(watch.clone());
+        }
         match random(9) {
             0 | 1 => {
                 let (i, byte) = (random(5), random(256) as u8);
                 harness.write(tensors[i], byte);
-                model[i] = Some(byte);
+                model[i] = Modelled { value: Some(byte), may_fail: false, version: version() };
             }
             2..=4 => {
                 let a = random(5);
@@ -512,8 +588,12 @@ fn random_program(harness: &Harness, random: &mut impl FnMut(usize) -> usize) {
                 let out = (0..5).find(|i| *i != a && *i != b).unwrap();
                 let fails = random(10) == 0;
                 let graph = [add, long][usize::from(random(8) == 0)];
-                harness.dispatch(if fails { fail } else { graph }, &[tensors[a], tensors[b], tensors[out]], "");
-                model[out] = if fails { None } else { model[a].zip(model[b]).map(|(a, b)| a.wrapping_add(b)) };
+                let graph = if fails { fail } else { graph };
+                let may_fail = watch.is_watched() || model[a].may_fail || model[b].may_fail;
+                harness.dispatch_watched(graph, &[tensors[a], tensors[b], tensors[out]], "", watch);
+                let sum = model[a].value.zip(model[b].value).map(|(a, b)| a.wrapping_add(b));
+                let value = if fails || is_over { None } else { sum };
+                model[out] = Modelled { value, may_fail, version: version() };
             }
             5 => {
                 let (from, to) = (random(5), random(5));
@@ -522,13 +602,32 @@ fn random_program(harness: &Harness, random: &mut impl FnMut(usize) -> usize) {
             }
             _ => {
                 let i = random(5);
-                answers.push((harness.ask(tensors[i]), model[i]));
+                let may_be_given_up = watch.is_watched();
+                let expected = if is_over { Modelled { value: None, ..model[i] } } else { model[i] };
+                answers.push((harness.ask_watched(tensors[i], watch), expected, may_be_given_up));
             }
         }
     }
-    for (number, (answer, expected)) in answers.into_iter().enumerate() {
-        assert_eq!(answer.recv().unwrap().ok(), expected, "read {number}");
+    let mut found: Vec<Option<Option<u8>>> = vec![None; versions + 1];
+    for (number, (answer, Modelled { value, may_fail, version }, may_be_given_up)) in answers.into_iter().enumerate() {
+        let answer = answer.recv().unwrap().ok();
+        assert!(answer == value || answer.is_none() && (may_fail || may_be_given_up), "read {number}");
+        if !may_be_given_up {
+            // Nothing changes between two writes, whatever is given up meanwhile.
+            assert_eq!(*found[version].get_or_insert(answer), answer, "read {number}");
+        }
     }
+}
+
+/// A tensor of the sequential model.
+#[derive(Clone, Copy)]
+struct Modelled {
+    /// Nothing where it is errored in any case.
+    value: Option<u8>,
+    /// What it was computed from may have been given up.
+    may_fail: bool,
+    /// Which write it has its value from.
+    version: usize,
 }
 
 #[test]
@@ -631,6 +730,8 @@ fn threads_that_do_tasks_themselves_keep_the_order_of_each() {
                         graph: add,
                         tensors: tensors.into_iter().collect(),
                         label: String::new(),
+                        watch: Watch::default(),
+                        done: Done::ignored(),
                     };
                     for _ in 0..200 {
                         // sum becomes 2, and then 4, 6, …
@@ -723,7 +824,7 @@ fn four(harness: &Harness, bytes: [u8; 4]) -> (TensorId, impl Fn() -> Result<[u8
         let (sender, receiver) = bounded(1);
         let (into, address) = leaked(4);
         let done = Done::new(move |result: Result<()>| sender.send(result).unwrap());
-        harness.send(Task::Read { tensor, into, done });
+        harness.send(Task::Read { tensor, into, watch: Watch::default(), done });
         receiver.recv().unwrap()?;
         Ok([0, 1, 2, 3].map(|i| crate::host_memory::peek(address + i)))
     };

@@ -35,7 +35,7 @@ impl Cancel {
     }
 
     /// # Errors
-    /// `InvalidStateError` when the context has ended, `OperationError` when nobody wants the run any more.
+    /// `InvalidStateError` when the context has ended, `AbortError` when nobody wants the run any more.
     pub fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             return Err(Error::new(Kind::InvalidState, "the context was destroyed"));
@@ -79,7 +79,7 @@ mod tests {
         let (run, other) = (context.of_run(watch.clone()), context.of_run(Watch::default()));
         assert!(run.during(is_wanted));
         watch.give_up();
-        assert_eq!(run.check().unwrap_err().kind(), Kind::Operation);
+        assert_eq!(run.check().unwrap_err().kind(), Kind::Aborted);
         assert!(!run.during(is_wanted) && other.during(is_wanted) && context.during(is_wanted));
         // The end of the context is that of all its runs.
         context.cancel();

@@ -9,6 +9,7 @@ use crate::compiler::{Capabilities, Fusing, Pattern, Preferences};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op, OperandId};
 use crate::memory::{self, Bytes};
+use crate::watch::Watch;
 use std::sync::Arc;
 
 /// Answers for a target, until the context ends, whose builds would otherwise keep others waiting.
@@ -16,6 +17,14 @@ use std::sync::Arc;
 pub struct CpuCapabilities {
     pub cancel: Cancel,
     pub target: Target,
+    /// What is asked is for the build that the calling thread works for, and not wanted longer than that.
+    pub is_of_build: bool,
+}
+
+impl CpuCapabilities {
+    fn cancel(&self) -> Cancel {
+        if self.is_of_build { self.cancel.of_run(Watch::current()) } else { self.cancel.clone() }
+    }
 }
 
 impl Capabilities for CpuCapabilities {
@@ -41,7 +50,8 @@ impl Capabilities for CpuCapabilities {
     }
 
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {
-        self.cancel.check()?;
+        let cancel = self.cancel();
+        cancel.check()?;
         let shapes = |descriptors: &mut dyn Iterator<Item = &Descriptor>| -> Vec<Vec<usize>> {
             descriptors.map(|descriptor| descriptor.shape.iter().map(|&size| size as usize).collect()).collect()
         };
@@ -62,18 +72,18 @@ impl Capabilities for CpuCapabilities {
             .zip(&mut results)
             .map(|((descriptor, shape), bytes)| ViewMut { data_type: descriptor.data_type, shape, bytes })
             .collect();
-        self.cancel.during(|| reference::execute(op, &mut Arguments::new(&inputs, &mut views)));
-        self.cancel.check()?;
+        cancel.during(|| reference::execute(op, &mut Arguments::new(&inputs, &mut views)));
+        cancel.check()?;
         drop(views);
         Ok(results.into_iter().map(ConstantBytes::new).collect())
     }
 
     fn later(&self) -> Option<Arc<dyn Capabilities + Send + Sync>> {
-        Some(Arc::new(self.clone()))
+        Some(Arc::new(CpuCapabilities { is_of_build: false, ..self.clone() }))
     }
 
     fn check(&self) -> Result<()> {
         memory::check()?;
-        self.cancel.check()
+        self.cancel().check()
     }
 }

@@ -49,6 +49,7 @@ use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
+use crate::watch::Watch;
 use rayon::ThreadPoolBuilder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -125,7 +126,7 @@ impl Cpu {
             usage,
             under_way: AtomicUsize::new(0),
             idle_policy: IdlePolicy::new(),
-            capabilities: CpuCapabilities { cancel: cancel.clone(), target },
+            capabilities: CpuCapabilities { cancel: cancel.clone(), target, is_of_build: true },
             cancel,
         }))
     }
@@ -229,7 +230,7 @@ impl Backend for Cpu {
     }
 
     fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(plan, &self.0.usage, &self.0.target, &self.0.cancel)
+        Executable::new(plan, &self.0.usage, &self.0.target, &self.0.cancel.of_run(Watch::current()))
     }
 
     fn placements(&self, graph: &Executable) -> Placements {
@@ -276,6 +277,7 @@ impl Backend for Cpu {
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
         let (number, here, alone) = (turn.number, turn.here, turn.alone && under_way.is_alone);
+        let watch = turn.watch.clone();
         let work = move |help| {
             done.run(|| {
                 // It may have waited for long.
@@ -308,7 +310,7 @@ impl Backend for Cpu {
             work(Help::Nobody);
         } else {
             let lane = if estimate < LIGHT { &self.0.short } else { &self.0.long };
-            lane.push(number, work);
+            lane.push(number, &watch, work);
         }
     }
 

@@ -12,6 +12,7 @@
 use super::cancel::Cancel;
 use crate::memory::{THREAD, Usage, Use};
 use crate::thread;
+use crate::watch::Watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -142,11 +143,12 @@ impl Lane {
         state.running == 0 && state.waiting.is_empty()
     }
 
-    /// Has a run done when it is its turn, by the number of its request. Done here when the system gives no thread at all.
+    /// Has a run done when it is its turn, by the number of its request. Done here when the system gives no thread at all; and when it is
+    /// given up before its turn, whoever does that has it done, which then does nothing but report.
     ///
     /// # Panics
     /// Work must not panic.
-    pub fn push(&self, number: u64, work: impl FnOnce(Help) + Send + 'static) {
+    pub fn push(&self, number: u64, watch: &Watch, work: impl FnOnce(Help) + Send + 'static) {
         let mut state = self.shared.lock();
         if state.threads < state.most && state.threads <= state.running + state.waiting.len() && self.spawn() {
             state.threads += 1;
@@ -161,6 +163,16 @@ impl Lane {
         // Nobody is woken in vain: whoever ends a run looks for the next one.
         if state.next().is_some() {
             self.shared.changed.notify_one();
+        }
+        drop(state);
+        if watch.is_watched() {
+            let shared = Arc::downgrade(&self.shared);
+            watch.when_given_up(move || {
+                let work = shared.upgrade().and_then(|shared| shared.lock().waiting.remove(&key));
+                if let Some(work) = work {
+                    work(Help::Nobody);
+                }
+            });
         }
     }
 
@@ -207,7 +219,7 @@ mod tests {
         fn held(&self, number: u64) -> Sender<()> {
             let (end, ended) = bounded(1);
             let log = self.log.clone();
-            self.lane.push(number, move |help| {
+            self.lane.push(number, &Watch::default(), move |help| {
                 log.send(("start", number, help)).unwrap();
                 ended.recv().unwrap();
                 log.send(("end", number, help)).unwrap();
@@ -250,7 +262,7 @@ mod tests {
         let under_way = Arc::new(Mutex::new(Vec::<(std::thread::ThreadId, Help)>::new()));
         let ask = |client: u64, number: u64| {
             let (ended, under_way) = (ended.clone(), under_way.clone());
-            lane.push(number, move |help| {
+            lane.push(number, &Watch::default(), move |help| {
                 let thread = std::thread::current().id();
                 let mut started = under_way.lock().unwrap();
                 // One run at a time on a thread, and nobody beside one that has everybody's help.
@@ -308,12 +320,26 @@ mod tests {
     }
 
     #[test]
+    fn who_gives_a_run_up_before_its_turn_has_it_done() {
+        let harness = Harness::new(1);
+        let first = harness.held(0);
+        assert_eq!(harness.next(), ("start", 0, Help::Nobody));
+        let (watch, (sender, done)) = (Watch::new(false), unbounded());
+        harness.lane.push(1, &watch, move |help| sender.send((help, std::thread::current().id())).unwrap());
+        assert!(done.is_empty());
+        watch.give_up();
+        assert_eq!(done.try_recv().unwrap(), (Help::Nobody, std::thread::current().id()));
+        first.send(()).unwrap();
+        assert_eq!(harness.rest(), [("end", 0, Help::Nobody)]);
+    }
+
+    #[test]
     fn everything_is_done_also_after_the_lane_was_dropped() {
         let (sender, done) = unbounded();
         let lane = Lane::new("webnn test", 1, false, Cancel::default(), Arc::default());
         for number in 0..100 {
             let sender = sender.clone();
-            lane.push(number, move |_| sender.send((number, std::thread::current().name().map(String::from))).unwrap());
+            lane.push(number, &Watch::default(), move |_| sender.send((number, std::thread::current().name().map(String::from))).unwrap());
         }
         drop((lane, sender));
         assert!(done.iter().eq((0..100).map(|number| (number, Some("webnn test".into())))));
@@ -325,7 +351,7 @@ mod tests {
         let lane = Lane::new("webnn test", 1, false, cancel.clone(), Arc::default());
         cancel.cancel();
         let (sender, seen) = bounded(1);
-        lane.push(0, move |_| sender.send(super::super::cancel::current().unwrap().check().is_err()).unwrap());
+        lane.push(0, &Watch::default(), move |_| sender.send(super::super::cancel::current().unwrap().check().is_err()).unwrap());
         assert!(seen.recv().unwrap());
     }
 }

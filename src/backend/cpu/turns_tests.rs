@@ -30,7 +30,7 @@ const SMALL: [u32; 2] = [512, 512];
 /// Has all threads until it is let go on.
 fn hold(cpu: &Cpu) -> (Receiver<()>, Sender<()>) {
     let ((begun, begins), (go, goes)) = (bounded(1), bounded(1));
-    cpu.0.long.push(0, move |_| {
+    cpu.0.long.push(0, &Default::default(), move |_| {
         begun.send(()).unwrap();
         goes.recv().unwrap();
     });

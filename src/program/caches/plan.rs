@@ -9,7 +9,7 @@ use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::device::OwnedGraph;
-use crate::timeline::{GraphId, Task, Urgency};
+use crate::timeline::{GraphId, Task, Urgency, Watch};
 use std::collections::HashMap;
 
 /// A compiled graph for steps.
@@ -152,6 +152,7 @@ impl Draft {
             label: String::new(),
             most,
             urgency: Urgency::Wanted,
+            watch: Watch::default(),
             done,
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);

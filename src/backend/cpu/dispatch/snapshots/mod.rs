@@ -22,7 +22,7 @@ fn snapshot(graph: &Graph) -> String {
     for isa in Isa::of_architecture() {
         for threads in [1, 2] {
             let target = Target::described(isa, threads);
-            let capabilities = CpuCapabilities { cancel: Cancel::default(), target };
+            let capabilities = CpuCapabilities { cancel: Cancel::default(), target, is_of_build: true };
             let plan = compile(graph.clone(), &capabilities).expect("memory");
             let mut text = String::new();
             for (step, name) in choices(plan, &target) {
