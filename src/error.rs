@@ -30,7 +30,9 @@ impl Kind {
     /// By the name of the exception.
     pub fn named(name: &str) -> Option<Kind> {
         use Kind::*;
-        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded, Aborted].into_iter().find(|kind| kind.name() == name)
+        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded, Aborted]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 
     /// The name of the exception.

@@ -11,7 +11,7 @@ use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Urgency};
+use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Urgency, Watch};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -52,6 +52,7 @@ impl Harness {
                 label: String::new(),
                 most: usize::MAX,
                 urgency: Urgency::Wanted,
+                watch: Watch::default(),
                 done,
             })
             .recv()
@@ -77,12 +78,18 @@ impl Harness {
 
     fn dispatch(&self, from: TensorId, to: TensorId, label: &str) {
         self.timeline
-            .send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: label.into() })
+            .send(Task::Dispatch {
+                graph: GRAPH,
+                tensors: [from, to].into_iter().collect(),
+                label: label.into(),
+                watch: Watch::default(),
+                done: Done::ignored(),
+            })
             .unwrap();
     }
 
     fn read(&self, tensor: TensorId) -> Result<()> {
-        self.ask(|done| Task::Read { tensor, into: memory(), done }).recv().unwrap()
+        self.ask(|done| Task::Read { tensor, into: memory(), watch: Watch::default(), done }).recv().unwrap()
     }
 
     fn compute(&self) -> Result<()> {

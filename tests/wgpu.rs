@@ -16,7 +16,7 @@ use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::{Bytes, UsageNumbers};
 use webnn_node::onnx::{Bounds, Fixed, Loaded, Model, Place, Source, import_part};
 use webnn_node::program::Weights;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency, Watch};
 
 const GRAPH: GraphId = GraphId(100);
 const X: TensorId = TensorId(1);
@@ -70,6 +70,7 @@ impl Harness {
             label: String::new(),
             most: usize::MAX,
             urgency: Urgency::Wanted,
+            watch: Watch::default(),
             done,
         });
         built.recv().unwrap().unwrap();
@@ -91,7 +92,13 @@ impl Harness {
 
     fn dispatch(&self, from: TensorId, to: TensorId) {
         self.timeline
-            .send(Task::Dispatch { graph: GRAPH, tensors: [from, to].into_iter().collect(), label: String::new() })
+            .send(Task::Dispatch {
+                graph: GRAPH,
+                tensors: [from, to].into_iter().collect(),
+                label: String::new(),
+                watch: Watch::default(),
+                done: Done::ignored(),
+            })
             .unwrap();
     }
 
@@ -100,7 +107,7 @@ impl Harness {
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: `bytes` is not touched until the read has reported.
         let into = unsafe { HostBuffer::new(start, length) };
-        self.ask(|done| Task::Read { tensor, into, done }).recv().unwrap()?;
+        self.ask(|done| Task::Read { tensor, into, watch: Watch::default(), done }).recv().unwrap()?;
         Ok(f32::from_le_bytes(bytes[bytes.len() - 4..].try_into().unwrap()))
     }
 }
@@ -203,6 +210,7 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
         label: String::new(),
         most: usize::MAX,
         urgency: Urgency::Wanted,
+        watch: Watch::default(),
         done,
     });
     // A device that binds as much as it likes takes it.

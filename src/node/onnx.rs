@@ -381,7 +381,15 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let build = move |description: graph::Graph, most, done: Done<Built>| {
             let Some((foreign, described)) = foreign.zip(lowered) else {
                 let description = Box::new(description);
-                return device.send(Task::Build { graph: id, description, label: task_label, most, urgency, watch: of_task, done });
+                return device.send(Task::Build {
+                    graph: id,
+                    description,
+                    label: task_label,
+                    most,
+                    urgency,
+                    watch: of_task,
+                    done,
+                });
             };
             done.run(|| {
                 let lowered = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;

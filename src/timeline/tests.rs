@@ -235,7 +235,15 @@ impl Harness {
         let graph = GraphId(self.id());
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
-        self.send(Task::Build { graph, description, label: String::new(), most: usize::MAX, urgency: Urgency::Wanted, watch: Watch::default(), done });
+        self.send(Task::Build {
+            graph,
+            description,
+            label: String::new(),
+            most: usize::MAX,
+            urgency: Urgency::Wanted,
+            watch: Watch::default(),
+            done,
+        });
         (graph, receiver)
     }
 

@@ -11,7 +11,7 @@ use webnn_node::error::Result;
 use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency, Watch};
 
 pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
@@ -91,6 +91,7 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
         label: String::new(),
         most: usize::MAX,
         urgency: Urgency::Wanted,
+        watch: Watch::default(),
         done,
     });
     let tensors: Vec<(TensorId, Descriptor)> = graph
@@ -111,13 +112,20 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
             .unwrap();
     }
     let ids = tensors.iter().map(|(tensor, _)| *tensor).collect();
-    timeline.send(Task::Dispatch { graph: id, tensors: ids, label: String::new() }).unwrap();
+    timeline
+        .send(Task::Dispatch { graph: id, tensors: ids, label: String::new(), watch: Watch::default(), done: Done::ignored() })
+        .unwrap();
     let mut results = Vec::new();
     for (tensor, descriptor) in &tensors[graph.inputs.len()..] {
         let mut bytes = vec![0u8; descriptor.byte_length()];
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: `bytes` is not touched until the read has reported, which `wait` waits for.
-        wait(&|done| Task::Read { tensor: *tensor, into: unsafe { HostBuffer::new(start, length) }, done });
+        wait(&|done| Task::Read {
+            tensor: *tensor,
+            into: unsafe { HostBuffer::new(start, length) },
+            watch: Watch::default(),
+            done,
+        });
         results.push(bytes);
     }
     tensors.iter().for_each(|(tensor, _)| drop(timeline.send(Task::DestroyTensor { tensor: *tensor })));

@@ -339,7 +339,9 @@ mod tests {
         let lane = Lane::new("webnn test", 1, false, Cancel::default(), Arc::default());
         for number in 0..100 {
             let sender = sender.clone();
-            lane.push(number, &Watch::default(), move |_| sender.send((number, std::thread::current().name().map(String::from))).unwrap());
+            lane.push(number, &Watch::default(), move |_| {
+                sender.send((number, std::thread::current().name().map(String::from))).unwrap()
+            });
         }
         drop((lane, sender));
         assert!(done.iter().eq((0..100).map(|number| (number, Some("webnn test".into())))));
