@@ -228,7 +228,7 @@ test('requests have names', async () => {
 
 test('models are listed', async () => {
   const list = await (await fetch(`${url}/v1/models`)).json();
-  expect(list.data.map(({ id, object }) => [id, object])).toEqual(['base', 'chat', 'embed', 'plain', 'rank'].map((id) => [id, 'model']));
+  expect(list.data.map(({ id, object, max_model_len: length }) => [id, object, length])).toEqual([['base', 'model', 8], ['chat', 'model', 256], ['embed', 'model', 16], ['plain', 'model', 256], ['rank', 'model', 16]]);
   expect(await (await fetch(`${url}/v1/models/chat`)).json()).toEqual(list.data[1]);
   const missing = await fetch(`${url}/v1/models/none/of%20them`);
   expect([missing.status, await missing.json()]).toEqual([404, { error: { message: 'The model "none/of them" does not exist.', type: 'invalid_request_error', param: 'model', code: 'model_not_found' } }]);

@@ -17,7 +17,7 @@ class Embedder {
   #encoder;
   #normalizes;
   #prompts;
-  #maxLength;
+  maxLength;
 
   /**
    * @param {import('webnn-node/onnx').OnnxModel} model
@@ -36,7 +36,7 @@ class Embedder {
     this.#tokenizing = tokenizing;
     this.#normalizes = normalizes;
     this.#prompts = { all: folder.prompts, usual: folder.defaultPrompt };
-    this.#maxLength = folder.maxLength;
+    this.maxLength = folder.maxLength;
     const pad = tokenizer.idOf(tokenizer.named.pad_token) ?? folder.config.pad_token_id ?? 0;
     this.#encoder = new Encoder(model, { output, pad, maxLength: folder.maxLength, read });
   }
@@ -63,9 +63,9 @@ class Embedder {
    */
   async tokensOf(inputs, { truncate = false, prompt = '', param = 'input', signal } = {}) {
     const isText = (input) => typeof input === 'string';
-    const most = mostCharacters(this.#maxLength);
+    const most = mostCharacters(this.maxLength);
     const long = inputs.find((input) => isText(input) && input.length > most);
-    if (long !== undefined && !truncate) throw tooLong(param, long.length, this.#maxLength, 'characters');
+    if (long !== undefined && !truncate) throw tooLong(param, long.length, this.maxLength, 'characters');
     const texts = await this.#tokenizing.encode(inputs.filter(isText).map((text) => ({ text: prompt + text.slice(0, most) })), signal);
     return inputs.map((input) => this.#fitting(isText(input) ? texts.shift() : { ids: input }, { truncate, param, tail: isText(input) ? this.#tokenizer.tail(false) : 0 }));
   }
@@ -76,9 +76,9 @@ class Embedder {
     const unknown = ids.find((id) => !this.#tokenizer.has(id));
     if (unknown !== undefined) throw invalid(param, `${param}: found the token ${unknown}, which the model does not have.`);
     if (ids.length === 0) throw invalid(param, `${param}: found a text without tokens, allowed a text with one at least.`);
-    if (ids.length <= this.#maxLength) return row;
-    if (!truncate) throw tooLong(param, ids.length, this.#maxLength);
-    const shorten = (list) => [...list.slice(0, this.#maxLength - tail), ...list.slice(list.length - tail)];
+    if (ids.length <= this.maxLength) return row;
+    if (!truncate) throw tooLong(param, ids.length, this.maxLength);
+    const shorten = (list) => [...list.slice(0, this.maxLength - tail), ...list.slice(list.length - tail)];
     return { ids: shorten(ids), types: types && shorten(types) };
   }
 

@@ -10,7 +10,7 @@ class Reranker {
   #tokenizer;
   #tokenizing;
   #encoder;
-  #maxLength;
+  maxLength;
 
   /**
    * @param {import('webnn-node/onnx').OnnxModel} model
@@ -21,7 +21,7 @@ class Reranker {
   constructor(model, folder, tokenizer, tokenizing) {
     this.#tokenizer = tokenizer;
     this.#tokenizing = tokenizing;
-    this.#maxLength = folder.maxLength;
+    this.maxLength = folder.maxLength;
     const pad = tokenizer.idOf(tokenizer.named.pad_token) ?? folder.config.pad_token_id ?? 0;
     const read = ({ data, dims }, row) => data[row * dims.slice(1).reduce((a, b) => a * b, 1)];
     this.#encoder = new Encoder(model, { output: 'logits', pad, maxLength: folder.maxLength, read });
@@ -34,18 +34,18 @@ class Reranker {
    * @param {{truncate?: boolean, param?: string, signal?: AbortSignal}} [options]
    */
   async tokensOf(query, texts, { truncate = false, param = 'documents', signal } = {}) {
-    const most = mostCharacters(this.#maxLength);
-    if (query.length > most) throw tooLong('query', query.length, this.#maxLength, 'characters');
+    const most = mostCharacters(this.maxLength);
+    if (query.length > most) throw tooLong('query', query.length, this.maxLength, 'characters');
     const long = texts.findIndex((text) => text.length > most);
-    if (long >= 0 && !truncate) throw tooLong(`${param}[${long}]`, texts[long].length, this.#maxLength, 'characters');
+    if (long >= 0 && !truncate) throw tooLong(`${param}[${long}]`, texts[long].length, this.maxLength, 'characters');
     const [alone, ...rows] = await this.#tokenizing.encode([{ text: query }, ...texts.map((text) => ({ text: query, pair: text.slice(0, most) }))], signal);
     const tail = this.#tokenizer.tail(true);
-    if (alone.ids.length + tail > this.#maxLength) throw tooLong('query', alone.ids.length, this.#maxLength);
+    if (alone.ids.length + tail > this.maxLength) throw tooLong('query', alone.ids.length, this.maxLength);
     return rows.map((row, i) => {
       const count = row.ids.length;
-      if (count <= this.#maxLength) return row;
-      if (!truncate) throw tooLong(`${param}[${i}]`, count, this.#maxLength, 'tokens with the query');
-      const shorten = (list) => [...list.slice(0, this.#maxLength - tail), ...list.slice(count - tail)];
+      if (count <= this.maxLength) return row;
+      if (!truncate) throw tooLong(`${param}[${i}]`, count, this.maxLength, 'tokens with the query');
+      const shorten = (list) => [...list.slice(0, this.maxLength - tail), ...list.slice(count - tail)];
       return { ids: shorten(row.ids), types: shorten(row.types) };
     });
   }
