@@ -3,6 +3,7 @@
 // npx webnn-node serve: a process that listens, loads, drains and ends; its limits and its token.
 
 const { execFileSync, spawn, spawnSync } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const http = require('node:http');
 const https = require('node:https');
@@ -154,6 +155,24 @@ describe('a server with limits', () => {
     expect((await post(origin, 'double', [1, 2], { headers })).status).toBe(200);
     expect(server.load.running).toBe(0);
   });
+});
+
+test('counts no request of a client that hangs up before it is answered', async () => {
+  const server = await createServer({ models: path.join(models, 'double.onnx'), name: 'double' });
+  let answered = 0;
+  server.post('/own', async (_request, { raw }) => {
+    await once(raw, 'close');
+    answered++;
+    return {};
+  });
+  const origin = await server.listen({ port: 0, host: '127.0.0.1' });
+  const request = http.request(`${origin}/own`, { method: 'POST' }).on('error', () => {});
+  request.end();
+  while (server.load.running === 0) await setTimeout(1);
+  request.destroy();
+  while (answered === 0) await setTimeout(1);
+  await server.load.drain();
+  await server.close();
 });
 
 test('speaks TLS', async () => {

@@ -98,7 +98,10 @@ function addHooks(fastify, { load, token }) {
     requireToken(request.headers.authorization);
     if (request.method !== 'POST') return;
     try {
-      request.ticket = load.accept();
+      const ticket = load.accept();
+      request.ticket = ticket;
+      // There is no onResponse if the client hangs up at the wrong time.
+      reply.raw.once('close', () => ticket.end());
       // No hook tells of a client that hangs up.
       reply.raw.once('close', () => request.ticket.end());
     } catch (error) {
@@ -112,7 +115,6 @@ function addHooks(fastify, { load, token }) {
   fastify.addHook('onRequest', (request, reply, done) => done(errorOf(() => admit(request, reply))));
   fastify.addHook('preHandler', ({ ticket }, _reply, done) => done(errorOf(() => ticket?.start())));
   fastify.addHook('onResponse', (request, reply, done) => {
-    request.ticket?.end();
     const { method, url, headers, log } = request;
     if (log.isLevelEnabled?.('debug')) log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime, trace: traceOf(headers) }, 'answered');
     done();
