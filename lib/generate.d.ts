@@ -47,6 +47,8 @@ export interface GenerateOptions {
     logits: Float32Array,
     context: { sequence: number; prompt: Uint32Array; ids: number[] },
   ): Float32Array | void | Promise<Float32Array | void>;
+  /** Tells so many of the most probable tokens of each step, at most 100, as `top`; 0 by default. A step then calls the native side twice. */
+  topLogprobs?: number;
   /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Reuses sequences of earlier calls, and keeps those of this call. */
@@ -64,6 +66,8 @@ export interface GeneratedToken {
   logprob: number;
   /** The index of the sequence. With several sequences for each prompt, those of the first prompt come first. */
   sequence: number;
+  /** With `topLogprobs`: the most probable tokens of this step with the model's log-probabilities, the most probable first. */
+  top?: { id: number; logprob: number }[];
   /** On the last token of a sequence: why it ended. */
   finish?: 'stop' | 'length';
 }
@@ -91,3 +95,77 @@ export function generate(
   ids: TokenIds | readonly TokenIds[],
   options?: GenerateOptions,
 ): AsyncGenerator<GeneratedToken, void, void>;
+
+/** What `generateText` needs of a tokenizer. Those of transformers.js and of @huggingface/tokenizers have it. */
+export interface TextTokenizer {
+  encode(text: string, options?: any): number[] | { ids: number[] };
+  /** The text of tokens. U+FFFD stands for an incomplete character. */
+  decode(ids: number[], options?: any): string;
+  /** For messages of a chat: the text of the prompt. */
+  apply_chat_template?(messages: any, options?: any): unknown;
+  /** The token that ends a text. */
+  eos_token_id?: number | null;
+}
+
+/** A message of a chat; templates may read further members. */
+export interface ChatMessage {
+  role: string;
+  content: unknown;
+}
+
+export interface GenerateTextOptions extends Omit<GenerateOptions, 'stop'> {
+  /** Strings that end a sequence and are not a part of its text, also across tokens; or what `stop` of `generate` is. */
+  stop?: string | number | bigint | readonly (string | number | bigint | TokenIds)[];
+  /** Which tokens have no text. By default those that the tokenizer skips as special, and those that it does not know. */
+  isHidden?(id: number): boolean;
+}
+
+/** A piece of a sequence's text. */
+export interface GeneratedText {
+  /** Never a part of a character, and nothing that a stop string may begin in. It is empty for the end of a sequence without more text. */
+  text: string;
+  sequence: number;
+  /** The tokens whose text is complete with this piece. Those behind a stop string never come. */
+  tokens: GeneratedToken[];
+  /** All tokens of the sequence so far, also those that wait. */
+  count: number;
+  /** On the last piece of a sequence: why it ended. */
+  finish?: 'stop' | 'length';
+}
+
+/**
+ * Continues texts. The token that ends a text ends its sequence, and is not a part of the text.
+ * @param prompt a text; messages of a chat, for a tokenizer with a chat template; tokens; or several texts or lists of tokens
+ */
+export function generateText(
+  model: OnnxModel | GeneratingSession,
+  tokenizer: TextTokenizer,
+  prompt: string | readonly ChatMessage[] | TokenIds | readonly string[] | readonly TokenIds[],
+  options?: GenerateTextOptions,
+): AsyncGenerator<GeneratedText, void, void>;
+
+/** Makes text of tokens, one by one, as far as no later token can change it. */
+export class Detokenizer {
+  /**
+   * @param options `prompt`: the tokens before, whose text is not repeated; only the last ones are looked at. `isHidden`: which tokens have no
+   * text, by default special ones.
+   */
+  constructor(tokenizer: TextTokenizer, options?: { prompt?: ArrayLike<number>; isHidden?: (id: number) => boolean });
+  /** Adds a token, and returns the text that is complete now: never a part of a character. */
+  push(id: number): string;
+  /** The text that waited for more. */
+  end(): string;
+}
+
+/** Ends text before one of several strings, whichever comes first. */
+export class StopStrings {
+  constructor(stops: readonly string[]);
+  /** The string that ended the text. */
+  found: string | undefined;
+  /** The text behind the string that was found. */
+  readonly rest: string;
+  /** Adds text, and returns what no string can begin in. */
+  push(text: string): string;
+  /** The text that waited, when no more comes. */
+  end(): string;
+}

@@ -6,130 +6,27 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { once } = require('node:events');
-const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, wordTokenizer, writeEncoder } = require('./openai/folders.js');
+const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, piecesTokenizer, wordTokenizer, writeEncoder } = require('./openai/folders.js');
 const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages', 'serve', 'lib', 'openai', name));
-const { mostProbable } = inPackage('alternatives.js');
 const { Batches } = inPackage('batches.js');
 const { ChatTemplate } = inPackage('chat-template.js');
 const { Conversations } = inPackage('conversations.js');
-const { Detokenizer } = inPackage('detokenizer.js');
 const { paddedLength } = inPackage('encoder.js');
 const { sendEvents } = inPackage('events.js');
 const { readFolder } = inPackage('folder.js');
-const { Choice } = inPackage('language-model.js');
 const { normalize, poolingOf } = inPackage('pooling.js');
-const { Stops } = inPackage('stops.js');
 const { TextTokenizer } = inPackage('tokenizer.js');
 const { Tokenizing } = inPackage('tokenizing.js');
 const { ToolCalls, formatOf } = inPackage('tool-calls.js');
 
 const bytes = new TextTokenizer(byteTokenizer(['<s>'], ['many bytes 😀']), { eos_token: '<s>' });
-/** Tokens as SentencePiece has them: a space is ▁, and other bytes have tokens of their own. */
-const pieces = new TextTokenizer(
-  {
-    added_tokens: [{ id: 1, content: '</s>', special: true, normalized: false }],
-    normalizer: { type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: '▁' }, { type: 'Replace', pattern: { String: ' ' }, content: '▁' }] },
-    decoder: { type: 'Sequence', decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
-    model: {
-      type: 'BPE',
-      unk_token: '<unk>',
-      byte_fallback: true,
-      vocab: Object.fromEntries([...['<unk>', '</s>', '▁a', '▁b', 'c', '▁'].map((text, i) => [text, i]), ...Array.from({ length: 256 }, (_, byte) => [`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, 6 + byte])]),
-      merges: ['▁ a', '▁ b'],
-    },
-  },
-  {},
-);
+const pieces = new TextTokenizer(piecesTokenizer(), {});
 
-describe('a detokenizer', () => {
-  const all = (detokenizer, ids) => [...ids.map((id) => detokenizer.push(id)), detokenizer.end()];
-
-  test('never gives a part of a character', () => {
-    const text = 'é 漢字 😀👩‍👩‍👧 e\u0301 x';
-    const ids = [...Buffer.from(text)];
-    expect(bytes.encode(text)).toEqual(ids);
-    const given = all(new Detokenizer(bytes), ids);
-    expect(given.join('')).toBe(text);
-    for (const piece of given) expect(piece.isWellFormed?.() ?? true).toBe(true);
-    expect(given.slice(0, 6)).toEqual(['', 'é', ' ', '', '', '漢']);
-  });
-
-  test('goes on behind bytes that are no text, and keeps a character that belongs there', () => {
-    expect(all(new Detokenizer(bytes), [0xff, 0x41, 0xf0, 0x9f]).join('')).toBe('\uFFFDA\uFFFD');
-    expect(all(new Detokenizer(bytes), [...Buffer.from('\uFFFD!')])).toEqual(['', '', '', '\uFFFD!', '']);
-    // Bytes that are out of step: what is complete comes, though the end never is.
-    expect(all(new Detokenizer(bytes), [0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82]).join('')).toBe('😀\uFFFD');
-  });
-
-  test('has no text for special tokens and for tokens that there are not', () => {
-    expect(all(new Detokenizer(bytes), [0x41, 256, 5000, 257, 0x42])).toEqual(['A', '', '', 'many bytes 😀', 'B', '']);
-    expect(all(new Detokenizer(bytes, { isHidden: () => false }), [256])).toEqual(['<s>', '']);
-  });
-
-  test('keeps the space behind the prompt', () => {
-    expect(all(new Detokenizer(pieces), [2, 3])).toEqual(['a', ' b', '']);
-    expect(all(new Detokenizer(pieces, { prompt: [2, 4] }), [3, 4])).toEqual([' b', 'c', '']);
-    // A prompt that ends within a character.
-    expect(all(new Detokenizer(pieces, { prompt: [2, 6 + 0xc3] }), [6 + 0xa9, 2])).toEqual(['é', ' a', '']);
-  });
-
-  test('says of long texts what the tokenizer says of the whole', () => {
-    let state = 7;
-    const random = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
-    for (let round = 0; round < 20; round++) {
-      const text = Array.from({ length: 60 }, () => String.fromCodePoint([32, 97 + random(26), 0xe0 + random(200), 0x4e00 + random(5000), 0x1f600 + random(60)][random(5)])).join('');
-      const ids = bytes.encode(text);
-      expect(all(new Detokenizer(bytes), ids).join('')).toBe(text);
-      expect(bytes.decode(ids)).toBe(text);
-    }
-  });
-
-  test('bytes of tokens are those of the text', () => {
-    expect(bytes.bytesOf(0xf0)).toEqual([0xf0]);
-    expect(bytes.bytesOf(257)).toEqual([...Buffer.from('many bytes 😀')]);
-    expect([pieces.bytesOf(6 + 0xc3), pieces.bytesOf(2), bytes.bytesOf(9999)]).toEqual([[0xc3], [0x61], []]);
-    expect(LETTERS).toHaveLength(256);
-  });
-});
-
-describe('stop strings', () => {
-  const all = (stops, texts) => {
-    const one = new Stops(stops);
-    return [[...texts.map((text) => one.push(text)), one.end()], one.found];
-  };
-
-  test.each([
-    ['in the middle of a piece', ['stop'], ['a stop b', 'c'], ['a ', '', ''], 'stop'],
-    ['across pieces', ['stop'], ['a s', 'to', 'p b'], ['a ', '', '', ''], 'stop'],
-    ['that only begin', ['stop'], ['a st', 'art'], ['a ', 'start', ''], undefined],
-    ['that begin at the end', ['stop'], ['a st'], ['a ', 'st'], undefined],
-    ['that begin again within themselves', ['aab'], ['aa', 'ab'], ['', 'a', ''], 'aab'],
-    ['of which the first in the text counts', ['b', 'a'], ['xab'], ['x', ''], 'a'],
-    ['of which one is the beginning of another', ['abc', 'ab'], ['xabc'], ['x', ''], 'abc'],
-    ['none', [], ['x', 'y'], ['x', 'y', ''], undefined],
-    ['of several lines', ['\n\n'], ['x\n', '\ny'], ['x', '', ''], '\n\n'],
-  ])('%s', (_, stops, texts, expected, found) => {
-    expect(all(stops, texts)).toEqual([expected, found]);
-  });
-
-  test('tokens go with their text, and those behind a stop string are left out', () => {
-    const choice = new Choice(new Detokenizer(bytes), new Stops(['cd']));
-    const given = [];
-    for (const letter of 'abcx') {
-      choice.push({ id: letter.charCodeAt(0) });
-      given.push(choice.take());
-    }
-    expect(given).toEqual([
-      { text: 'a', tokens: [{ id: 97 }] },
-      { text: 'b', tokens: [{ id: 98 }] },
-      { text: '', tokens: [] },
-      { text: 'cx', tokens: [{ id: 99 }, { id: 120 }] },
-    ]);
-    expect([choice.push({ id: 99 }), choice.push({ id: 100 })]).toEqual([false, true]);
-    choice.end();
-    expect(choice.take()).toEqual({ text: '', tokens: [] });
-    expect(choice.ids).toEqual([...Buffer.from('abcxcd')]);
-  });
+test('bytes of tokens are those of the text', () => {
+  expect(bytes.bytesOf(0xf0)).toEqual([0xf0]);
+  expect(bytes.bytesOf(257)).toEqual([...Buffer.from('many bytes 😀')]);
+  expect([pieces.bytesOf(6 + 0xc3), pieces.bytesOf(2), bytes.bytesOf(9999)]).toEqual([[0xc3], [0x61], []]);
+  expect(LETTERS).toHaveLength(256);
 });
 
 describe('chat templates', () => {
@@ -231,15 +128,6 @@ test('lengths of texts are few, and at most a third is padding', () => {
   }
   expect(found.size).toBe(13);
   expect([paddedLength(300, 300), paddedLength(17, 20), paddedLength(9, 9)]).toEqual([300, 20, 9]);
-});
-
-test('the most probable tokens are those of the logits', () => {
-  const logits = Float32Array.of(1, -Infinity, 3, 2, 3);
-  const [first, second, third] = mostProbable(logits, 3);
-  expect([first.id, second.id, third.id]).toEqual([2, 4, 3]);
-  const sum = Math.log(2 * Math.exp(3) + Math.exp(2) + Math.exp(1));
-  expect(first.logprob).toBeCloseTo(3 - sum, 12);
-  expect(mostProbable(logits, 20).at(-1)).toEqual({ id: 1, logprob: -9999 });
 });
 
 describe('batches', () => {

@@ -8,6 +8,7 @@ const { invalidState, nativeError, typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
+const { mostProbable } = require('./alternatives.js');
 const { GenerationCache, NAME, decoderOf, release, sessionOf, take } = require('./cache.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
 
@@ -53,13 +54,14 @@ async function* run(model, prompts, wish) {
   }
 }
 
-async function* tokens(work, prompts, { most, count, stops, until, hook }) {
+async function* tokens(work, prompts, { most, count, stops, until, hook, top }) {
   const { session } = work;
+  const isDirect = hook === undefined && top === 0;
   const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [] })));
   let live = most > 0 ? [...sequences.keys()] : [];
   while (live.length > 0) {
-    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, hook === undefined));
-    const step = hook === undefined ? triples(chosen) : await hooked(work, chosen, sequences, hook);
+    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect));
+    const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top });
     const going = [];
     for (const token of step) {
       const { ids } = sequences[token.sequence];
@@ -81,21 +83,24 @@ function triples(flat) {
   return list;
 }
 
-/** Lets script change the numbers of each sequence before a token is chosen. */
-async function hooked({ session, signal, model }, flat, sequences, hook) {
+/** Lets script read and change the numbers of each sequence before a token is chosen. */
+async function hooked({ session, signal, model }, flat, sequences, { hook, top }) {
   const list = [];
   for (let i = 0; i < flat.length; i += 2) {
     const sequence = flat[i];
     const logits = new Float32Array(flat[i + 1]);
     const { prompt, ids } = sequences[sequence];
-    const others = await hook(logits, { sequence, prompt, ids: [...ids] });
+    const probable = top === 0 ? undefined : mostProbable(logits, top);
+    const others = await hook?.(logits, { sequence, prompt, ids: [...ids] });
     signal?.throwIfAborted();
     if (others !== undefined && (!types.isFloat32Array(others) || others.length !== logits.length)) {
       throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
     }
     try {
       const [id, logprob] = native.chooseToken(session, sequence, others ?? logits);
-      list.push({ id, logprob, sequence });
+      // Without a hook both are of the same logits.
+      const same = hook === undefined ? probable?.find((one) => one.id === id) : undefined;
+      list.push({ id, logprob: same?.logprob ?? logprob, sequence, ...(probable && { top: probable }) });
     } catch (error) {
       throw nativeError(error);
     }

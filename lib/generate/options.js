@@ -18,6 +18,7 @@ const { NAME, isCache } = require('./cache.js');
  * @property {number[][]} stops sequences of tokens that end a sequence
  * @property {Function | undefined} until tells of a token whether it ends its sequence
  * @property {Function | undefined} hook
+ * @property {number} top how many of the most probable tokens are told
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
  * @property {object} inputs
@@ -34,7 +35,10 @@ const NUMBERS = {
   frequencyPenalty: [0, Number.isFinite, 'a number'],
 };
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop', 'until']);
+/** They are searched one by one. */
+const MOST_TOP = 100;
+
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop', 'topLogprobs', 'until']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -74,10 +78,15 @@ function readOptions(label, options = {}) {
     stops: readStops(label, options.stop),
     until: readFunction(label, options, 'until'),
     hook: readFunction(label, options, 'logits'),
+    top: readTop(label, options),
     signal,
     cache,
     inputs,
   };
+}
+
+function readTop(label, { topLogprobs: count = 0 }) {
+  return Number.isInteger(count) && count >= 0 && count <= MOST_TOP ? count : fail(label, 'topLogprobs', count, `a whole number from 0 to ${MOST_TOP}`);
 }
 
 function readFunction(label, options, name) {

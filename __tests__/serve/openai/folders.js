@@ -39,6 +39,20 @@ function byteTokenizer(special, plain) {
   };
 }
 
+/** A tokenizer as SentencePiece has them: a space is ▁, and other bytes have tokens of their own. */
+const piecesTokenizer = () => ({
+  added_tokens: [{ id: 1, content: '</s>', special: true, normalized: false }],
+  normalizer: { type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: '▁' }, { type: 'Replace', pattern: { String: ' ' }, content: '▁' }] },
+  decoder: { type: 'Sequence', decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
+  model: {
+    type: 'BPE',
+    unk_token: '<unk>',
+    byte_fallback: true,
+    vocab: Object.fromEntries([...['<unk>', '</s>', '▁a', '▁b', 'c', '▁'].map((text, i) => [text, i]), ...Array.from({ length: 256 }, (_, byte) => [`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, 6 + byte])]),
+    merges: ['▁ a', '▁ b'],
+  },
+});
+
 /** A decoder whose next token depends on the last one alone, by a table of logits. It has a cache, which it does not look at. */
 function scriptedModel(size, followers) {
   const table = new Float32Array(size * size);
@@ -181,4 +195,4 @@ function fillText(folder) {
   writeEncoder(path.join(folder, 'embed'), ['a', 'b', 'c'], { model: lookUpModel(7, 4), architecture: 'BertModel' });
 }
 
-module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, fillText, lookUpModel, sumModel, wordTokenizer, writeChat, writeEncoder };
+module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, fillText, lookUpModel, piecesTokenizer, scriptedModel, sumModel, wordTokenizer, writeChat, writeEncoder };

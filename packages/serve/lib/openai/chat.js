@@ -67,14 +67,17 @@ async function readChat(body, model, limits, signal) {
   return { ...common, prompts: [prompt], maxTokens, tools, logprobs, alternatives: logprobs.alternatives, showsMarks: tools !== undefined };
 }
 
+/** JSON has no infinity. OpenAI's API says -9999 for a token that is very improbable. */
+const LEAST = -9999;
+
 /** A token as clients read it. */
 const tokenOf = (tokenizer, { id, logprob }) => {
   const bytes = tokenizer.bytesOf(id);
-  return { token: Buffer.from(bytes).toString(), logprob, bytes };
+  return { token: Buffer.from(bytes).toString(), logprob: logprob >= LEAST ? logprob : LEAST, bytes };
 };
 
 const logprobsOf = (tokenizer, tokens) => ({
-  content: tokens.map((token) => ({ ...tokenOf(tokenizer, token), top_logprobs: token.alternatives.map((one) => tokenOf(tokenizer, one)) })),
+  content: tokens.map((token) => ({ ...tokenOf(tokenizer, token), top_logprobs: (token.top ?? []).map((one) => tokenOf(tokenizer, one)) })),
   refusal: null,
 });
 
@@ -88,7 +91,7 @@ class Calls {
   }
 
   /** @param {import('./language-model.js').Piece} piece */
-  read({ index, text, finish }) {
+  read({ sequence: index, text, finish }) {
     if (this.tools === undefined) return { content: text, calls: [] };
     if (!this.#readers.has(index)) this.#readers.set(index, new ToolCalls(this.tools.format, this.tools.schemas));
     const reader = this.#readers.get(index);
@@ -105,7 +108,7 @@ class Calls {
   }
 
   /** Why a choice ended. */
-  reason({ index, finish }) {
+  reason({ sequence: index, finish }) {
     return finish === 'stop' && this.#counts.get(index) > 0 ? 'tool_calls' : finish;
   }
 }
@@ -115,7 +118,7 @@ async function answer(pieces, { wish, about, tokenizer }) {
   const calls = new Calls(wish.tools);
   const choices = Array.from({ length: wish.count }, (_, index) => ({ index, message: { role: 'assistant', content: '', refusal: null }, logprobs: wish.logprobs.wants ? logprobsOf(tokenizer, []) : null, finish_reason: null }));
   for await (const piece of pieces) {
-    const choice = choices[piece.index];
+    const choice = choices[piece.sequence];
     const { content, calls: list } = calls.read(piece);
     choice.message.content += content;
     for (const { id, type, function: call } of list) (choice.message.tool_calls ??= []).push({ id, type, function: call });
@@ -137,7 +140,7 @@ async function* stream(pieces, { wish, about, tokenizer }) {
   const chunk = (index, delta, logprobs = null, finish = null) => ({ ...about, object: 'chat.completion.chunk', choices: [{ index, delta, logprobs, finish_reason: finish }] });
   const begun = new Set();
   for await (const piece of pieces) {
-    const { index, tokens, finish } = piece;
+    const { sequence: index, tokens, finish } = piece;
     if (!begun.has(index)) {
       begun.add(index);
       yield chunk(index, { role: 'assistant', content: '' });

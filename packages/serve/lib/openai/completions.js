@@ -76,7 +76,7 @@ function logprobsOf(tokenizer, tokens, offset) {
   return {
     tokens: list.map(({ token }) => token),
     token_logprobs: list.map(({ logprob }) => logprob),
-    top_logprobs: tokens.map(({ alternatives }) => (alternatives.length === 0 ? null : Object.fromEntries(alternatives.map((one) => tokenOf(tokenizer, one)).reverse().map(({ token, logprob }) => [token, logprob])))),
+    top_logprobs: tokens.map(({ top }) => (top === undefined ? null : Object.fromEntries(top.map((one) => tokenOf(tokenizer, one)).reverse().map(({ token, logprob }) => [token, logprob])))),
     text_offset: offsets,
     end: at,
   };
@@ -105,7 +105,7 @@ const echoOf = ({ echoes, count }, index) => echoes?.[Math.floor(index / count)]
 async function answer(pieces, { wish, about, tokenizer }) {
   const offsets = new Offsets(tokenizer);
   const choices = Array.from({ length: wish.count * wish.prompts.length }, (_, index) => ({ index, text: echoOf(wish, index), logprobs: wish.logprobs ? emptyLogprobs() : null, finish_reason: wish.maxTokens === 0 ? 'length' : null }));
-  for await (const { index, text, tokens, finish } of pieces) {
+  for await (const { sequence: index, text, tokens, finish } of pieces) {
     const choice = choices[index];
     choice.text += text;
     if (wish.logprobs) for (const [name, list] of Object.entries(offsets.logprobs(index, tokens))) choice.logprobs[name].push(...list);
@@ -121,7 +121,7 @@ async function* stream(pieces, { wish, about, tokenizer }) {
   if (wish.maxTokens === 0) {
     for (let index = 0; index < wish.count * wish.prompts.length; index++) yield chunk(index, echoOf(wish, index), null, 'length');
   }
-  for await (const { index, text, tokens, finish } of pieces) {
+  for await (const { sequence: index, text, tokens, finish } of pieces) {
     const echo = begun.has(index) ? '' : echoOf(wish, index);
     begun.add(index);
     const logprobs = wish.logprobs && tokens.length > 0 ? offsets.logprobs(index, tokens) : null;

@@ -2,89 +2,19 @@
 
 // A decoder with its tokenizer and chat template: prompts → choices, piece by piece.
 
-const { GenerationCache, generate } = require('webnn-node/generate');
-const { finite, mostProbable } = require('./alternatives.js');
+const { GenerationCache, generate, generateText } = require('webnn-node/generate');
 const { ChatTemplate } = require('./chat-template.js');
 const { Conversations } = require('./conversations.js');
-const { Detokenizer } = require('./detokenizer.js');
 const { mostCharacters, tooLong } = require('./errors.js');
-const { Stops } = require('./stops.js');
 const { MARKS } = require('./tool-calls.js');
 
 /** How much is kept of earlier conversations. */
 const KEPT = { count: 16, tokens: 32_768 };
 
 /**
- * A token with what is known about it.
- * @typedef {{id: number, logprob: number, alternatives: {id: number, logprob: number}[]}} Logged
- *
- * A piece of a choice.
- * @typedef {{index: number, text: string, tokens: Logged[], count: number, cached: number, finish?: 'stop' | 'length'}} Piece `count` is the
- * number of tokens of the choice so far, `cached` that of the prompt's tokens that were not computed again
+ * A piece of a choice. `cached` is the number of the prompt's tokens that were not computed again.
+ * @typedef {import('webnn-node/generate').GeneratedText & {cached: number}} Piece
  */
-
-/** The text of one sequence: what is complete, and up to which token it goes. */
-class Choice {
-  #detokenizer;
-  #stops;
-  /** Tokens whose text waits, with the length of all text up to them. @type {{token: Logged, end: number}[]} */
-  #waiting = [];
-  #length = 0;
-  #sent = 0;
-  /** What has not been given away. */
-  #piece = { text: '', tokens: [] };
-  /** All tokens so far. @type {number[]} */
-  ids = [];
-
-  constructor(detokenizer, stops) {
-    this.#detokenizer = detokenizer;
-    this.#stops = stops;
-  }
-
-  /** Adds a token. @returns {boolean} whether a stop string ends the text */
-  push(token) {
-    this.ids.push(token.id);
-    const text = this.#detokenizer.push(token.id);
-    const begin = this.#length;
-    this.#length += text.length;
-    this.#waiting.push({ token, begin, end: this.#length });
-    this.#add(this.#stops.push(text));
-    return this.#stops.found !== undefined;
-  }
-
-  /** No more tokens come. */
-  end() {
-    const rest = this.#detokenizer.end();
-    this.#length += rest.length;
-    this.#add(this.#stops.push(rest));
-    this.#add(this.#stops.end());
-    // Those that have no text, such as the one that ends it, and one that a stop string begins in.
-    const kept = this.#stops.found === undefined ? this.#waiting : this.#waiting.filter(({ begin, end }) => begin < this.#sent && end > this.#sent);
-    this.#piece.tokens.push(...kept.map(({ token }) => token));
-    this.#waiting = [];
-  }
-
-  #add(text) {
-    this.#piece.text += text;
-    this.#sent += text.length;
-    let count = 0;
-    while (count < this.#waiting.length && this.#waiting[count].end <= this.#sent) count++;
-    this.#piece.tokens.push(...this.#waiting.splice(0, count).map(({ token }) => token));
-  }
-
-  /** What has come since the last call. */
-  take() {
-    const piece = this.#piece;
-    this.#piece = { text: '', tokens: [] };
-    return piece;
-  }
-}
-
-/** A token among the most probable ones has the number that it has there. */
-function logged({ id, logprob }, alternatives = []) {
-  const same = alternatives.find((one) => one.id === id);
-  return { id, logprob: same?.logprob ?? finite(logprob), alternatives };
-}
 
 class LanguageModel {
   kind = 'generate';
@@ -146,56 +76,46 @@ class LanguageModel {
   async *continue(prompts, { count, maxTokens, stop, sampling, alternatives = 0, showsMarks = false, signal }) {
     const ends = new Set(this.ends);
     const isHidden = (id) => ends.has(id) || (this.tokenizer.isSpecial(id) && !(showsMarks && this.marks.has(id)));
-    const choices = prompts.flatMap((prompt) => Array.from({ length: count }, () => new Choice(new Detokenizer(this.tokenizer, { prompt, isHidden }), new Stops(stop))));
-    const probable = new Map();
+    const ids = [];
     const options = {
       ...sampling,
       maxNewTokens: maxTokens,
       sequences: count,
-      stop: this.ends,
-      until: (token) => choices[token.sequence].push(logged(token, probable.get(token.sequence))),
+      stop: [...stop, ...this.ends],
+      isHidden,
+      until: ({ id }) => void ids.push(id),
+      topLogprobs: alternatives,
       signal,
-      ...(alternatives > 0 && { logits: (logits, { sequence }) => void probable.set(sequence, mostProbable(logits, alternatives)) }),
     };
-    for await (const { token, cached } of this.#tokens(prompts, choices, options)) {
-      const { sequence: index, finish } = token;
-      const choice = choices[index];
-      if (finish !== undefined) choice.end();
-      const { text, tokens } = choice.take();
-      if (text !== '' || tokens.length > 0 || finish !== undefined) yield { index, text, tokens, count: choice.ids.length, cached, ...(finish && { finish }) };
-    }
-  }
-
-  /** The tokens of `generate`. A single sequence continues an earlier conversation, if its prompt begins like one. */
-  async *#tokens(prompts, choices, options) {
-    const [prompt] = prompts;
-    const conversation = choices.length === 1 ? this.conversations.take(prompt) : { cache: new GenerationCache() };
+    // A single sequence continues an earlier conversation, if its prompt begins like one.
+    const isSingle = prompts.length * count === 1;
+    const conversation = isSingle ? this.conversations.take(prompts[0]) : { cache: new GenerationCache() };
     const { cache } = conversation;
     try {
-      for await (const token of this.#generate(prompts, { ...options, cache })) yield { token, cached: cache.known.reduce((a, b) => a + b, 0) };
+      for await (const piece of this.#generate(prompts, { ...options, cache })) yield { ...piece, cached: cache.known.reduce((a, b) => a + b, 0) };
     } finally {
-      if (choices.length === 1) this.conversations.give(conversation, [...prompt, ...choices[0].ids]);
+      if (isSingle) this.conversations.give(conversation, [...prompts[0], ...ids]);
       else cache.destroy();
     }
   }
 
   /** Where the memory does not suffice, earlier conversations are forgotten. */
   async *#generate(prompts, options) {
-    const tokens = generate(this.model, prompts, options);
+    const pieces = generateText(this.model, this.tokenizer, prompts, options);
     let first;
     try {
-      first = await tokens.next();
+      first = await pieces.next();
     } catch (error) {
       if (error?.name !== 'QuotaExceededError' || !this.conversations.clear()) throw error;
-      yield* generate(this.model, prompts, options);
+      yield* generateText(this.model, this.tokenizer, prompts, options);
       return;
     }
     try {
       if (!first.done) yield first.value;
-      yield* tokens;
+      yield* pieces;
     } finally {
       // Also for who wants no more than the first.
-      await tokens.return();
+      await pieces.return();
     }
   }
 
@@ -211,4 +131,4 @@ class LanguageModel {
   }
 }
 
-module.exports = { Choice, LanguageModel };
+module.exports = { LanguageModel };

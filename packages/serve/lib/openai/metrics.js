@@ -56,7 +56,7 @@ class TextMetrics {
               cached = piece.cached;
               reused.inc(label, cached);
             }
-            counts.set(piece.index, piece.count);
+            counts.set(piece.sequence, piece.count);
             yield piece;
           }
         } finally {

@@ -70,12 +70,11 @@ class TextTokenizer {
 
   /**
    * @param {string} text
-   * @param {{special?: boolean}} [options] whether the tokens around every text are added, such as those of its beginning and end
+   * @param {{add_special_tokens?: boolean}} [options] whether the tokens around every text are added, such as those of its beginning and end
    * @returns {number[]}
    */
-  encode(text, { special = true } = {}) {
-    const { ids } = this.#tokenizer.encode(text, { add_special_tokens: special });
-    return this.#known(ids);
+  encode(text, options = {}) {
+    return this.#known(this.#tokenizer.encode(text, options).ids);
   }
 
   /**
@@ -91,7 +90,7 @@ class TextTokenizer {
   /** How many tokens follow a text, or two: a shortened text keeps them. */
   tail(isPair) {
     if (!this.#edges.has(isPair)) {
-      const [last] = this.encode('a', { special: false }).slice(-1);
+      const [last] = this.encode('a', { add_special_tokens: false }).slice(-1);
       const { ids } = this.encodeRow({ text: 'a', ...(isPair && { pair: 'a' }) });
       this.#edges.set(isPair, ids.length - 1 - ids.lastIndexOf(last));
     }

@@ -2,7 +2,7 @@
 
 // Finds calls of tools in what a model says. Each family of models writes them in its own way; the chat template shows which.
 
-const { Stops } = require('./stops.js');
+const { StopStrings } = require('webnn-node/generate');
 
 /**
  * @typedef {{name: string, arguments: string}} Call `arguments` is JSON
@@ -96,7 +96,7 @@ class ToolCalls {
   constructor(format, tools) {
     this.#format = FORMATS[format];
     this.#tools = tools;
-    this.#marks = new Stops([this.#format.begin]);
+    this.#marks = new StopStrings([this.#format.begin]);
   }
 
   /**
@@ -121,7 +121,7 @@ class ToolCalls {
     if (this.#marks.found === undefined) return '';
     this.#body = '';
     const rest = this.#marks.rest;
-    this.#marks = new Stops([this.#format.begin]);
+    this.#marks = new StopStrings([this.#format.begin]);
     return rest;
   }
 

@@ -1,10 +1,28 @@
 'use strict';
 
-// Makes text of tokens, one by one, as far as no later token can change it.
+// Detokenizer: makes text of tokens, one by one, as far as no later token can change it.
 
 /** How many tokens before a token may decide what it looks like, such as whether there is a space before it. */
 const CONTEXT = 4;
 const INCOMPLETE = '\uFFFD';
+const AS_IT_IS = { skip_special_tokens: false, clean_up_tokenization_spaces: false };
+
+/** Tells the tokens that have no text: special ones, and those that the tokenizer does not know. */
+function hides(tokenizer) {
+  const known = new Map();
+  const isHidden = (id) => {
+    try {
+      const [text, shown] = [false, true].map((skips) => tokenizer.decode([id], { ...AS_IT_IS, skip_special_tokens: skips }));
+      return typeof text !== 'string' || (text !== '' && shown === '');
+    } catch {
+      return true;
+    }
+  };
+  return (id) => {
+    if (!known.has(id)) known.set(id, isHidden(id));
+    return known.get(id);
+  };
+}
 
 class Detokenizer {
   #tokenizer;
@@ -14,19 +32,23 @@ class Detokenizer {
   #sent;
 
   /**
-   * @param {import('./tokenizer.js').TextTokenizer} tokenizer
-   * @param {{prompt?: readonly number[], isHidden?: (id: number) => boolean}} [options] the tokens before, whose text is not repeated, and
-   * which tokens have no text
+   * @param {import('../generate.d.ts').TextTokenizer} tokenizer
+   * @param {{prompt?: ArrayLike<number>, isHidden?: (id: number) => boolean}} [options] the tokens before, whose text is not repeated, and
+   * which tokens have no text: by default special ones
    */
-  constructor(tokenizer, { prompt = [], isHidden = (id) => tokenizer.isSpecial(id) } = {}) {
+  constructor(tokenizer, { prompt = [], isHidden = hides(tokenizer) } = {}) {
     this.#tokenizer = tokenizer;
     this.#isHidden = isHidden;
-    this.#ids = prompt.slice(-2 * CONTEXT).filter((id) => this.#isShown(id)).slice(-CONTEXT);
-    this.#sent = complete(tokenizer.decode(this.#ids));
+    this.#ids = Array.from(prompt)
+      .slice(-2 * CONTEXT)
+      .map(Number)
+      .filter((id) => !isHidden(id))
+      .slice(-CONTEXT);
+    this.#sent = complete(this.#decode(this.#ids));
   }
 
-  #isShown(id) {
-    return this.#tokenizer.has(id) && !this.#isHidden(id);
+  #decode(ids) {
+    return ids.length === 0 ? '' : this.#tokenizer.decode(ids, AS_IT_IS);
   }
 
   /**
@@ -34,20 +56,20 @@ class Detokenizer {
    * @returns {string} the text that is complete now: never a part of a character
    */
   push(id) {
-    if (!this.#isShown(id)) return '';
+    if (this.#isHidden(id)) return '';
     this.#ids.push(id);
-    const text = this.#tokenizer.decode(this.#ids);
+    const text = this.#decode(this.#ids);
     const piece = this.#send(text, complete(text).length);
     if (!text.endsWith(INCOMPLETE) && this.#ids.length > 2 * CONTEXT) {
       this.#ids = this.#ids.slice(-CONTEXT);
-      this.#sent = this.#tokenizer.decode(this.#ids);
+      this.#sent = this.#decode(this.#ids);
     }
     return piece;
   }
 
   /** The text that waited for more. */
   end() {
-    const text = this.#tokenizer.decode(this.#ids);
+    const text = this.#decode(this.#ids);
     return this.#send(text, text.length);
   }
 
@@ -68,4 +90,4 @@ function commonLength(sent, text) {
   return Math.min(sent.length, text.length);
 }
 
-module.exports = { Detokenizer };
+module.exports = { Detokenizer, hides };

@@ -1,8 +1,8 @@
 'use strict';
 
-// Stop strings: text that may be the beginning of one waits.
+// StopStrings: ends text before one of several strings. Text that may be the beginning of one waits.
 
-class Stops {
+class StopStrings {
   #stops;
   #text = '';
   /** Which string ended the text. */
@@ -57,4 +57,4 @@ class Stops {
   }
 }
 
-module.exports = { Stops };
+module.exports = { StopStrings };

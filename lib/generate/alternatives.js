@@ -2,10 +2,6 @@
 
 // The most probable tokens of a step, from its logits.
 
-/** JSON has no infinity. OpenAI's API says -9999 for a token that is very improbable. */
-const LEAST = -9999;
-const finite = (logprob) => (logprob >= LEAST ? logprob : LEAST);
-
 /**
  * @param {Float32Array} logits
  * @param {number} count
@@ -25,7 +21,7 @@ function mostProbable(logits, count) {
   let sum = 0;
   for (const logit of logits) sum += Math.exp(logit - most);
   const total = most + Math.log(sum);
-  return best.map((id) => ({ id, logprob: finite(logits[id] - total) }));
+  return best.map((id) => ({ id, logprob: logits[id] - total }));
 }
 
-module.exports = { finite, mostProbable };
+module.exports = { mostProbable };
