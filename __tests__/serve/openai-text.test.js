@@ -238,11 +238,10 @@ describe('events', () => {
   test('that a client does not go on reading are given up', async () => {
     const [gone, seen] = [new AbortController(), objects()];
     const readable = await sendEvents(replyWith((stream) => stream), seen.list, { gone, stall: 20 });
-    readable.on('error', () => {}).read(0);
-    await once(gone.signal, 'abort');
+    readable.read(0);
+    const [error] = await once(readable, 'error');
     await new Promise(setImmediate);
-    expect([gone.signal.reason.message, seen.ended]).toEqual(['the client has not read for 20 ms', true]);
-    readable.destroy();
+    expect([error.message, gone.signal.aborted, seen.ended]).toEqual(['the client has not read for 20 ms', true, true]);
   });
 
   test('tell an error that comes later', async () => {
@@ -254,6 +253,15 @@ describe('events', () => {
     let text = '';
     for await (const chunk of readable) text += chunk;
     expect(text).toMatch(/^data: \{"i":0\}\n\ndata: \{"error":\{"message":"The server had an error[^\n]*\n\n$/);
+    // One that ends because it takes too long says so, and not that it is done.
+    const [gone, seen] = [new AbortController(), objects()];
+    const late = await sendEvents(replyWith((stream) => stream), seen.list, { gone, stall: 60_000 });
+    let rest = '';
+    for await (const chunk of late) {
+      rest += chunk;
+      if (rest.includes('"i":1}')) gone.abort(Object.assign(new Error('too long'), { statusCode: 504 }));
+    }
+    expect(rest).toMatch(/data: \{"error":\{"message":"too long","type":"server_error","param":null,"code":null\}\}\n\n$/);
   });
 });
 

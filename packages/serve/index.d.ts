@@ -70,6 +70,8 @@ export interface TextLimits {
   stopCharacters?: number;
   /** Objects inside each other. Default: 64. */
   depth?: number;
+  /** Milliseconds of a request. Default: 600,000. */
+  timeout?: number;
   /** Milliseconds that a client may take to read what was written of a stream. Default: 60,000. */
   stall?: number;
 }

@@ -15,32 +15,36 @@ const event = (value) => `data: ${JSON.stringify(value)}\n\n`;
  */
 async function sendEvents(reply, objects, { gone, stall }) {
   const first = await objects.next();
+  const { signal } = gone;
   async function* lines() {
     try {
       if (!first.done) {
         yield event(first.value);
         for await (const value of objects) yield event(value);
       }
+      signal.throwIfAborted();
       yield 'data: [DONE]\n\n';
     } catch (error) {
-      if (gone.signal.aborted) throw error;
-      reply.log.error({ err: error }, 'a stream failed');
+      if (!signal.aborted) reply.log.error({ err: error }, 'a stream failed');
       yield event(bodyOf(toApiError(error)));
     }
   }
-  const readable = Readable.from(watched(lines(), gone, stall), { objectMode: false });
+  const readable = Readable.from(watched(lines(), stall, (error) => readable.destroy(error)), { objectMode: false });
   // A stream that ends before anybody has read from it ends nothing else.
   const end = () => void objects.return().catch(() => {});
-  readable.once('close', end);
-  gone.signal.addEventListener('abort', end, { once: true });
+  readable.once('close', () => {
+    gone.abort(new Error('the stream was closed'));
+    end();
+  });
+  signal.addEventListener('abort', end, { once: true });
   reply.type('text/event-stream; charset=utf-8').header('cache-control', 'no-cache').header('x-accel-buffering', 'no');
   return reply.send(readable);
 }
 
 /** A client that does not read keeps memory of its sequence, so it is given up. */
-async function* watched(lines, gone, stall) {
+async function* watched(lines, stall, giveUp) {
   for await (const line of lines) {
-    const timer = setTimeout(() => gone.abort(new Error(`the client has not read for ${stall} ms`)), stall);
+    const timer = setTimeout(() => giveUp(new Error(`the client has not read for ${stall} ms`)), stall);
     try {
       yield line;
     } finally {

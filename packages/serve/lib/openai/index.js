@@ -93,16 +93,18 @@ function isLoading(name, registry) {
   }
 }
 
-/** Aborts when the client hangs up. */
-function watch(reply) {
+/** Aborts when the client hangs up, and when a request takes too long. */
+function watch(reply, { timeout }) {
   const gone = new AbortController();
   // Each text of a request listens.
   setMaxListeners(0, gone.signal);
-  const abort = () => {
+  const timer = setTimeout(() => gone.abort(new ApiError(504, `The request took more than ${timeout} ms.`, { code: 'timeout' })), timeout);
+  const close = () => {
+    clearTimeout(timer);
     if (!reply.raw.writableFinished) gone.abort(new ApiError(499, 'The client closed the connection.'));
   };
-  if (reply.raw.destroyed) abort();
-  else reply.raw.once('close', abort);
+  if (reply.raw.destroyed) close();
+  else reply.raw.once('close', close);
   return gone;
 }
 
@@ -110,7 +112,7 @@ function watch(reply) {
 async function encoded(request, reply, kind, work, { registry, limits, counted }) {
   const body = readBody(request.body, limits);
   const name = nameOf(body, kind, registry);
-  const { signal } = watch(reply);
+  const { signal } = watch(reply, limits);
   const result = await registry.use(name, undefined, ({ hub }) => work(body, hub.text, { limits, signal, name }));
   if (result.usage !== undefined) counted.prompt(name, result.usage.prompt_tokens);
   return result;
@@ -120,7 +122,7 @@ async function encoded(request, reply, kind, work, { registry, limits, counted }
 async function generated(request, reply, kind, { registry, limits, counted }) {
   const body = readBody(request.body, limits);
   const name = nameOf(body, 'generate', registry);
-  const gone = watch(reply);
+  const gone = watch(reply, limits);
   const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
   return registry.use(name, undefined, async ({ hub: { text: model } }) => {
     const wish = await kind.read(body, model, limits, gone.signal);

@@ -22,6 +22,8 @@ const LIMITS = {
   tools: 128,
   /** Objects in objects. */
   depth: 64,
+  /** Milliseconds of a request; OpenAI's own clients wait as long. */
+  timeout: 600_000,
   /** Milliseconds that a client may take to read what was written. */
   stall: 60_000,
 };
