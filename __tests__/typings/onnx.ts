@@ -1,6 +1,6 @@
 // A program as a user of `webnn-node/onnx` would write it; nothing runs it.
 import { ml } from 'webnn-node';
-import { inspectOnnx, loadOnnx, OnnxTensor, type OnnxModel, type OnnxSignature } from 'webnn-node/onnx';
+import { inspectOnnx, loadOnnx, OnnxTensor, type OnnxModel, type OnnxProfile, type OnnxSignature } from 'webnn-node/onnx';
 
 export async function classify(pixels: Float32Array): Promise<Float32Array> {
   const context = await ml.createContext();
@@ -54,4 +54,18 @@ export async function halves(bytes: SharedArrayBuffer): Promise<OnnxTensor> {
   const model = await loadOnnx(await ml.createContext(), bytes, { constants: { bias: new Float16Array(1) } });
   const { y } = await model.run({ x: new Float16Array(4) }, { outputs: { y: new Float16Array(4) } });
   return y ?? new OnnxTensor('float16', new Float16Array(4), [4]);
+}
+
+/** What a run's hottest step makes of the machine. */
+export async function hottest(model: OnnxModel, pixels: Float32Array): Promise<string> {
+  const profile: OnnxProfile = model.profile();
+  await model.run({ pixels });
+  profile.stop();
+  const peak = await profile.peak();
+  const [first] = [...profile.runs[0]!.steps].sort((a, b) => b.ms - a.ms);
+  const gflops: number = (2 * first!.multiplications) / first!.ms / 1e6;
+  // @ts-expect-error: there is none on a GPU
+  console.log(peak.gflops);
+  const sources: number[] = first!.sources;
+  return `${first!.text} of ${first!.dataType} by ${first!.thread}, behind ${sources.length}: ${gflops} of ${peak?.gflops} GFLOP/s`;
 }

@@ -9,8 +9,10 @@ const { toTensor } = require('../tensor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
 const { readInputs } = require('./inputs.js');
 const { DEVICE, allOf } = require('./places.js');
+const { profileRun } = require('./profile.js');
 const { Kept, keptOf, keptTensor } = require('./kept.js');
 const { resultTensor } = require('./tensor.js');
+const { watched } = require('./watch.js');
 
 let stateOf;
 
@@ -204,14 +206,12 @@ class ValueBindings {
 
   dispatch() {
     const model = this.#model;
+    const { profile } = model;
     model.enter();
     this.#then(async () => {
       try {
         const given = model.read('dispatch', this.#inputs, isTensor);
-        // Caches that a step of a decoder appends to stay where they are by themselves.
-        const mayBeStep = this.#targets.size === 0 && !given.hasTensors;
-        const step = mayBeStep ? await model.runAsStep(given, { operator: 'dispatch' }) : undefined;
-        this.#bind(this.#inputs, step ?? (await this.#runOnDevice(given)));
+        this.#bind(this.#inputs, await watched(undefined, (watch) => this.#run(given, watch), profile && profileRun(profile)));
         if (this.destroyed) this.release();
       } finally {
         model.leave();
@@ -219,9 +219,16 @@ class ValueBindings {
     });
   }
 
-  async #runOnDevice(given) {
+  async #run(given, watch) {
+    // Caches that a step of a decoder appends to stay where they are by themselves.
+    const mayBeStep = this.#targets.size === 0 && !given.hasTensors;
+    const step = mayBeStep ? await this.#model.runAsStep(given, { operator: 'dispatch', watch }) : undefined;
+    return step ?? (await this.#runOnDevice(given, watch));
+  }
+
+  async #runOnDevice(given, watch) {
     const stay = this.#model.outputs.map(({ name }) => [name, DEVICE]);
-    const results = await this.#model.runByPlan(given, { operator: 'dispatch', places: new Map([...stay, ...this.#targets]) });
+    const results = await this.#model.runByPlan(given, { operator: 'dispatch', watch, places: new Map([...stay, ...this.#targets]) });
     const bound = Object.entries(results).map(([name, result]) => {
       if (result === null || Array.isArray(result)) return [name, result];
       const { dataType, shape, data, tensor } = result;

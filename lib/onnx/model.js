@@ -45,6 +45,8 @@ class Model {
   only;
   /** Called when the model is closed. @type {(() => void) | undefined} */
   whenClosed;
+  /** Of runs that begin now. @type {import('./profile.js').OnnxProfile | undefined} */
+  profile;
   /** What the CPU can do, where the process is traced. @type {import('../onnx.d.ts').OnnxPeak | undefined} */
   peak;
   /** Joins runs. @type {import('./batching.js').Batching | undefined} */

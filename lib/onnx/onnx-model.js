@@ -20,8 +20,6 @@ let behind;
 class OnnxModel {
   /** @type {Model} */
   #model;
-  /** Of runs that begin now. @type {OnnxProfile | undefined} */
-  #profile;
 
   constructor(key = undefined, model = undefined) {
     illegalUnless(key);
@@ -76,7 +74,7 @@ class OnnxModel {
     const given = model.read('run', inputs);
     const wish = runOptions('run', model, options);
     wish.signal?.throwIfAborted();
-    const profile = this.#profile;
+    const { profile } = model;
     wish.isAlone = profile !== undefined;
     const work = (watch, life) => {
       wish.watch = watch;
@@ -88,12 +86,12 @@ class OnnxModel {
 
   /** Profiles the runs that begin from now on, until it is stopped or another one is made. */
   profile() {
-    const { context, contextState } = usable(this, 'profile');
+    const model = usable(this, 'profile');
     const end = (profile) => {
-      if (this.#profile === profile) this.#profile = undefined;
+      if (model.profile === profile) model.profile = undefined;
     };
-    this.#profile = new OnnxProfile(end, () => peakOf(context, contextState.device));
-    return this.#profile;
+    model.profile = new OnnxProfile(end, () => peakOf(model.context, model.contextState.device));
+    return model.profile;
   }
 
   /**

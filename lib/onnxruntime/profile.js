@@ -7,6 +7,7 @@ const fs = require('node:fs');
 const { performance } = require('node:perf_hooks');
 const { threadId } = require('node:worker_threads');
 const { process } = require('../globals.js');
+const { stepsOf } = require('../onnx/profile.js');
 
 const padded = (number, length = 2) => `${number}`.padStart(length, '0');
 
@@ -49,9 +50,9 @@ class Profile {
    * @param {number} began the run
    */
   steps(steps, began) {
-    for (const [operator, label, start, end] of steps) {
-      const args = { op_name: operator, provider: 'webnn-node' };
-      this.#add('Node', `${label || operator}_kernel_time`, began + start / 1e3, began + end / 1e3, args);
+    for (const { operator, label, began: start, ms, implementation, text, dataType, thread } of stepsOf(steps)) {
+      const args = { op_name: operator, provider: 'webnn-node', implementation, text, data_type: dataType, thread };
+      this.#add('Node', `${label || operator}_kernel_time`, began + start * 1e3, began + (start + ms) * 1e3, args);
     }
   }
 
