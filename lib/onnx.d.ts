@@ -271,6 +271,8 @@ export interface OnnxProfiledStep {
   dataType: string;
   /** The thread that ran it, alone or together with others: `JavaScript`, or the name of a thread of the package. */
   thread: string;
+  /** Which of the graphs that the run began it belongs to, from 0: a split model has several, and those of loops begin again. */
+  part: number;
   /** The positions in `steps` of those whose results it reads. */
   sources: number[];
 }

@@ -70,7 +70,7 @@ function stepsOf(list) {
   return list.map(([operator, label, began, ended, implementation, text, multiplications, bytes, dataType, thread, graph, , sources]) => {
     const found = sources.map((source) => positions.get(`${graph}:${source}`)).filter((position) => position !== undefined);
     const times = { began: began / 1e6, ms: (ended - began) / 1e6 };
-    return { operator, label, ...times, implementation, text, dataType, multiplications, bytes, thread: thread || 'JavaScript', sources: found };
+    return { operator, label, ...times, implementation, text, dataType, multiplications, bytes, thread: thread || 'JavaScript', part: graph, sources: found };
   });
 }
 

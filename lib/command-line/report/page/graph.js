@@ -37,7 +37,7 @@ class Graph {
 
   constructor(model) {
     this.#model = model;
-    const { width, height, nodes, edges } = layout(model.steps.map(({ sources }) => sources), SIZE);
+    const { width, height, nodes, edges } = layout(model.steps.map(({ sources }) => sources), SIZE, model.steps.map(({ part }) => part));
     this.#places = nodes;
     this.#size = [width + 2 * MARGIN, height + 2 * MARGIN];
     const hottest = Math.max(...model.steps.map(({ ms }) => ms));

@@ -13,10 +13,19 @@ function readersOf(sources) {
   return readers;
 }
 
-/** The layers of steps: as far up as their sources allow. One without sources is just above the first of its readers. */
-function layersOf(sources, readers) {
+/**
+ * The layers of steps: as far up as their sources allow, and below all of the parts before. One without sources is just above the first of its
+ * readers.
+ */
+function layersOf(sources, readers, parts) {
   const layers = [];
-  sources.forEach((list, i) => (layers[i] = list.length === 0 ? 0 : 1 + Math.max(...list.map((source) => layers[source]))));
+  const tops = new Map();
+  let lowest = -1;
+  sources.forEach((list, i) => {
+    if (!tops.has(parts[i])) tops.set(parts[i], lowest + 1);
+    layers[i] = list.length === 0 ? tops.get(parts[i]) : 1 + Math.max(...list.map((source) => layers[source]));
+    lowest = Math.max(lowest, layers[i]);
+  });
   sources.forEach((list, i) => {
     if (list.length === 0 && readers[i].length > 0) layers[i] = Math.min(...readers[i].map((reader) => layers[reader])) - 1;
   });
@@ -24,9 +33,9 @@ function layersOf(sources, readers) {
 }
 
 /** Nodes and points, layer by layer, with what is linked to them above and below. */
-function linked(sources) {
+function linked(sources, parts) {
   const readers = readersOf(sources);
-  const layers = layersOf(sources, readers);
+  const layers = layersOf(sources, readers, parts);
   const nodes = layers.map((layer, step) => ({ step, layer, up: [], down: [], x: 0 }));
   const rows = [];
   const place = (node) => (rows[node.layer] ??= []).push(node);
@@ -91,11 +100,12 @@ function spread(row, apart) {
 /**
  * @param {number[][]} sources the numbers of the steps that each step reads results of; smaller ones
  * @param {{width: number, height: number, gapX: number, gapY: number}} size of nodes
+ * @param {number[]} [parts] which part of the model each step is of
  * @returns {{width: number, height: number, nodes: {x: number, y: number}[], edges: {from: number, to: number, points: number[][]}[]}} centres
  *   of nodes, and the points that edges go through
  */
-function layout(sources, { width, height, gapX, gapY }) {
-  const { nodes, rows } = linked(sources);
+function layout(sources, { width, height, gapX, gapY }, parts = sources.map(() => 0)) {
+  const { nodes, rows } = linked(sources, parts);
   order(rows);
   const apart = (a, b) => gapX + ((a.step < 0 ? 0 : width) + (b.step < 0 ? 0 : width)) / 2;
   for (const row of rows) spread(row.map((node) => Object.assign(node, { wish: 0 })), apart);
