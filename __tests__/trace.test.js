@@ -100,3 +100,19 @@ test('a file that cannot be written is a warning; workers have files of their ow
   expect(of(JSON.parse(read('own.json')), 'step').length).toBeGreaterThan(0);
   expect(JSON.parse(read('own.1.json')).length).toBeGreaterThan(3);
 });
+
+test('it has the steps of dispatch() and compute()', () => {
+  const body = `
+    const { MLGraphBuilder } = require(${JSON.stringify(path.join(__dirname, '..'))});
+    const builder = new MLGraphBuilder(context);
+    const descriptor = { dataType: 'float32', shape: [4] };
+    const graph = await builder.build({ c: builder.add(builder.input('a', descriptor), builder.input('b', descriptor)) });
+    const [a, b, c] = await Promise.all([1, 2, 3].map(() => context.createTensor({ ...descriptor, readable: true, writable: true })));
+    context.dispatch(graph, { a, b }, { c }, { label: 'dispatched' });
+    await context.readTensor(c);
+    await context.compute(graph, { a: new Float32Array(4), b: new Float32Array(4) }, { c: new Float32Array(4) }, { label: 'computed' });
+    await new Promise((resolve) => setTimeout(resolve, 50));`;
+  expect(program(body, 'context.json')).toMatchObject({ status: 0, stderr: '' });
+  const steps = of(JSON.parse(read('context.json')), 'step').map(({ name, args }) => [name, args.model]);
+  expect(steps).toEqual([['add', 'dispatched'], ['add', 'computed']]);
+});

@@ -7,6 +7,7 @@ const native = require('./native.js');
 const { Mismatch } = require('./errors.js');
 const { keepReason } = require('./reasons.js');
 const { abandon, begin } = require('./settle.js');
+const { trace } = require('./trace.js');
 
 /** @typedef {import('./states').Entry} Entry */
 
@@ -84,14 +85,17 @@ function destroyWatch(watch) {
  * @returns {Promise<any>}
  */
 function beginWatched(entry, signal, start) {
-  if (signal === undefined) return begin(entry, (request) => start(request, 0));
-  const watch = native.createWatch(false);
-  const unwatch = whenAborted(signal, () => {
+  const note = trace?.noteOf(entry);
+  if (signal === undefined && note === undefined) return begin(entry, (request) => start(request, 0));
+  const watch = native.createWatch(note !== undefined);
+  const cancel = () => {
     giveUp(watch, signal.reason);
     abandon(entry, signal.reason);
-  });
+  };
+  const unwatch = signal && whenAborted(signal, cancel);
   entry.ended = () => {
-    unwatch();
+    unwatch?.();
+    note?.(native.takeSteps(watch));
     destroyWatch(watch);
   };
   try {

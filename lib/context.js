@@ -24,6 +24,7 @@ const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
 const { argument, dictionary, isObject, sequence } = require('./webidl.js');
+const { trace } = require('./trace.js');
 const { emitWarning } = require('./warnings.js');
 const { toGPUDevice } = require('./webgpu/device.js');
 const { exportToGPU, isExported, requireDevice } = require('./webgpu/sharing.js');
@@ -68,15 +69,9 @@ class MLContext {
 
   dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'dispatch');
-    const { graph, inputs, outputs, label, signal } = graphArguments('dispatch', arguments, namedTensors, cancellable);
-    if (graph.context !== context) {
-      throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
-    }
-    if (graph.destroyed || context.lost) {
-      throw invalidState('dispatch', label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
-    }
-    const tensors = bindTensors('dispatch', label, context, graph, inputs, outputs);
-    if (signal !== undefined) {
+    const { graph, tensors, label, signal } = dispatchArguments(context, arguments);
+    // A trace has the steps.
+    if (signal !== undefined || trace !== undefined) {
       dispatchWatched(context, graph, tensors, label, signal);
       return;
     }
@@ -297,14 +292,42 @@ class MLContext {
 expose(MLContext, stateOf);
 const self = receiverOf('MLContext', stateOf);
 
-/** A dispatch that can be cancelled, which its tensors then tell. Its request is settled when it has ended; nobody waits for that. */
+/** The arguments of dispatch(), with the tensors as the native side has them. */
+function dispatchArguments(context, given) {
+  const { graph, inputs, outputs, label, signal } = graphArguments('dispatch', given, namedTensors, cancellable);
+  if (graph.context !== context) {
+    throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
+  }
+  if (graph.destroyed || context.lost) {
+    throw invalidState('dispatch', label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
+  }
+  return { graph, tensors: bindTensors('dispatch', label, context, graph, inputs, outputs), label, signal };
+}
+
+/** Settled when the dispatch has ended. */
+const dispatchEntry = (label) => ({ operator: 'dispatch', label, context: undefined, isOurs: true, arrive: () => undefined });
+
+/** A dispatch that can be cancelled, which its tensors then tell. Nobody waits for its end. */
 function dispatchWatched(context, graph, tensors, label, signal) {
-  signal.throwIfAborted();
-  const entry = { operator: 'dispatch', label, context: undefined, isOurs: true, arrive: () => undefined };
+  signal?.throwIfAborted();
+  const entry = dispatchEntry(label);
   const ended = beginWatched(entry, signal, (request, watch) => {
     context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label, watch, request);
   });
   ended.catch(() => {});
+}
+
+/**
+ * dispatch() for what watches it.
+ * @param {any} context an MLContext
+ * @param {ArrayLike<unknown>} given the arguments of dispatch()
+ * @param {number} watch
+ * @returns {Promise<void>} ends with it
+ */
+function dispatchUnder(context, given, watch) {
+  const state = toContext(context);
+  const { graph, tensors, label } = dispatchArguments(state, given);
+  return begin(dispatchEntry(label), (request) => state.order.dispatch(state.handle, graph.handle, tensors, graph.inputs.size, label, watch, request));
 }
 
 /** Options of readTensor(). */
@@ -490,4 +513,4 @@ function liveContextArgument(name, given, context) {
   return state;
 }
 
-module.exports = { MLContext, contextArgument, createContext, createDeviceContext, liveContextArgument, toContext };
+module.exports = { MLContext, contextArgument, createContext, createDeviceContext, dispatchUnder, liveContextArgument, toContext };

@@ -11,6 +11,7 @@ const { performance } = require('node:perf_hooks');
 const { clearTimeout, setTimeout } = require('node:timers');
 const { threadId } = require('node:worker_threads');
 const { process } = require('./globals.js');
+const { stepsOf } = require('./onnx/profile.js');
 const { emitWarning } = require('./warnings.js');
 
 /** Characters that are kept, and milliseconds, before they are written. */
@@ -120,6 +121,17 @@ class Trace {
   #batch({ label, size, rows, waited }) {
     const now = performance.now();
     this.#span('batch', `batch ${label}`.trim(), now - waited, now, { size, rows, waited });
+  }
+
+  /**
+   * What notes the steps of work that begins now, if it has some.
+   * @param {{operator: string, label: string}} entry
+   * @returns {((steps: import('./native').Step[]) => void) | undefined}
+   */
+  noteOf({ operator, label }) {
+    if (operator !== 'dispatch' && operator !== 'compute') return undefined;
+    const began = performance.now();
+    return (steps) => this.steps(label, began, stepsOf(steps), undefined);
   }
 
   /**

@@ -51,3 +51,45 @@ test('a profile has the steps of the runs between its begin and its end', async 
   model.destroy();
   context.destroy();
 });
+
+describe('the steps of bindings', () => {
+  const open = { opset: 17, outputs: [{ name: 'y' }], initializers: [tensor('w', 'float', [4, 4], new Float32Array(16).fill(1))], nodes: [{ op: 'MatMul', name: 'product', inputs: ['x', 'w'], outputs: ['y'] }] };
+
+  test.each([[2], ['n']])('of a model of [%s, 4] are profiled', async (rows) => {
+    const context = await ml.createContext({ deviceType: 'cpu' });
+    const model = await loadOnnx(context, writeModel({ ...open, inputs: [{ name: 'x', type: 'float', shape: [rows, 4] }] }));
+    const bindings = await model.createBindings(rows === 'n' ? { inputs: { x: { data: new Float32Array(8).fill(1), shape: [2, 4] } } } : {});
+    if (rows !== 'n') bindings.write('x', new Float32Array(8).fill(1));
+    bindings.dispatch();
+    const profile = model.profile();
+    bindings.dispatch();
+    expect([...(await bindings.read('y')).data]).toEqual(Array(8).fill(4));
+    // Of a graph the steps are there in another turn.
+    for (let i = 0; i < 100 && profile.runs.length === 0; i++) await new Promise((resolve) => { setTimeout(resolve, 10); });
+    profile.stop();
+    bindings.dispatch();
+    await bindings.read('y');
+    expect(profile.runs.map(({ steps }) => steps.map(({ label }) => label))).toEqual([['product']]);
+    context.destroy();
+  });
+});
+
+test('the steps of a split model are profiled, with the part that each is of', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const nodes = [
+    { op: 'Relu', name: 'first', inputs: ['x'], outputs: ['a'] },
+    { op: 'NonZero', name: 'cut', inputs: ['a'], outputs: ['i'] },
+    { op: 'Cast', name: 'cast', inputs: ['i'], outputs: ['f'], attributes: { to: 1 } },
+    { op: 'Sqrt', name: 'last', inputs: ['f'], outputs: ['y'] },
+  ];
+  const model = await loadOnnx(context, writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: [4] }], outputs: [{ name: 'y' }], nodes }));
+  const x = Float32Array.of(0, 1, 0, 4);
+  await model.run({ x });
+  const profile = model.profile();
+  await model.run({ x });
+  const { steps } = profile.runs[0];
+  expect(steps.map(({ label }) => label)).toEqual(expect.arrayContaining(['first', 'last']));
+  const of = (wanted) => steps.find(({ label }) => label === wanted);
+  expect(of('first').part).toBeLessThan(of('last').part);
+  context.destroy();
+});

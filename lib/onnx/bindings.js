@@ -2,6 +2,7 @@
 
 // OnnxBindings: values bound to the inputs and outputs of a model, for running it step by step.
 
+const { dispatchUnder } = require('../context.js');
 const { invalidState, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');
 const { quote, show } = require('../show.js');
@@ -103,7 +104,7 @@ class GraphBindings {
 
   constructor(model, plan, inputs, outputs, own) {
     const { context, label } = model;
-    Object.assign(this, { context, label, graph: plan.graph, inputs, outputs, own });
+    Object.assign(this, { model, context, label, graph: plan.graph, inputs, outputs, own });
     this.takes = model.inputs.filter(({ name }) => plan.graphState.inputs.has(name));
     this.gives = plan.outputs;
   }
@@ -117,7 +118,20 @@ class GraphBindings {
   }
 
   dispatch() {
-    this.context.dispatch(this.graph, this.inputs, this.outputs, { label: this.label });
+    const { context, model } = this;
+    const dispatched = [this.graph, this.inputs, this.outputs, { label: this.label }];
+    if (model.profile === undefined || model.contextState.device !== 'cpu') {
+      context.dispatch(...dispatched);
+      return;
+    }
+    let begun;
+    const work = (watch) => {
+      begun = dispatchUnder(context, dispatched, watch);
+      return begun;
+    };
+    // A failure of the dispatch shows where results are read, and one to begin it here.
+    watched(undefined, work, profileRun(model.profile)).catch(() => {});
+    if (begun === undefined) context.dispatch(...dispatched);
   }
 
   swap(input, output) {

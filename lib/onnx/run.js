@@ -3,6 +3,7 @@
 // Runs a model by a plan, in the way that suits the values, the device and the places of the results.
 
 const native = require('../native.js');
+const { dispatchUnder } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
 const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
@@ -143,7 +144,7 @@ function release({ inputs, outputs }) {
  * A run of which inputs or results stay on the device: MLTensors that were given are bound as they are, and results that are to stay are new
  * ones, which then belong to the caller.
  */
-async function runOnDevice({ label }, plan, given, { wanted, places }) {
+async function runOnDevice({ label }, plan, given, { wanted, places, watch = 0 }) {
   const { context, graph, graphState, outputs } = plan;
   const isWanted = (name) => wanted === undefined || wanted.has(name);
   // The tensors that go with the run, and those that the caller gets.
@@ -177,7 +178,10 @@ async function runOnDevice({ label }, plan, given, { wanted, places }) {
   };
   try {
     await allOf([...[...graphState.inputs].map(bindInput), ...[...graphState.outputs].map(bindOutput)]);
-    if (graphState.outputs.size > 0) context.dispatch(graph, bound.inputs, bound.outputs, { label });
+    const dispatched = [graph, bound.inputs, bound.outputs, { label }];
+    // Who watches it has the steps when it has ended.
+    if (watch > 0 && graphState.context.device === 'cpu' && graphState.outputs.size > 0) await dispatchUnder(context, dispatched, watch);
+    else if (graphState.outputs.size > 0) context.dispatch(...dispatched);
     return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
   } catch (error) {
     for (const tensor of made) tensor.destroy();

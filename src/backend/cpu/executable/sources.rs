@@ -15,29 +15,21 @@ pub fn of(steps: &[Step]) -> Vec<Vec<usize>> {
 
 /// The same, of what each step reads and writes.
 fn between(steps: &[[Vec<Written>; 2]]) -> Vec<Vec<usize>> {
-    // What is still there, in the order in which it was written.
+    // Who has written which bytes last.
     let mut writers: Vec<(Written, usize)> = Vec::new();
     let mut all = Vec::with_capacity(steps.len());
     for (number, [reads, writes]) in steps.iter().enumerate() {
-        let mut sources: Vec<usize> = Vec::new();
-        for (region, read) in reads {
-            for ((other, written), writer) in writers.iter().rev() {
-                if other == region && overlap(written, read) {
-                    sources.push(*writer);
-                    if covers(written, read) {
-                        break;
-                    }
-                }
-            }
-        }
+        let is_read = |(region, bytes): &Written| reads.iter().any(|(other, read)| other == region && overlap(read, bytes));
+        let mut sources: Vec<usize> = writers.iter().filter(|(written, _)| is_read(written)).map(|&(_, writer)| writer).collect();
         sources.sort_unstable();
         sources.dedup();
         all.push(sources);
         for (region, write) in writes {
-            // Of a larger value, a part may be written anew.
-            writers.retain(|((other, written), _)| {
-                other != region || !overlap(written, write) || (covers(written, write) && written != write)
-            });
+            let remains = |((other, bytes), writer): (Written, usize)| {
+                let parts = if other == *region { without(&bytes, write) } else { [bytes, 0..0] };
+                parts.into_iter().filter(|part| !part.is_empty()).map(move |part| ((other, part), writer))
+            };
+            writers = writers.into_iter().flat_map(remains).collect();
             writers.push(((*region, write.clone()), number));
         }
     }
@@ -48,8 +40,9 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-fn covers(outer: &Range<usize>, inner: &Range<usize>) -> bool {
-    outer.start <= inner.start && inner.end <= outer.end
+/// What is left of bytes before and behind those that are taken out of them.
+fn without(bytes: &Range<usize>, taken: &Range<usize>) -> [Range<usize>; 2] {
+    if overlap(bytes, taken) { [bytes.start..taken.start, taken.end..bytes.end] } else { [bytes.clone(), 0..0] }
 }
 
 #[cfg(test)]
