@@ -70,6 +70,27 @@ test('a second process finds what the first one packed', async () => {
   expect(other.state.hits).toBe(0);
 }, 60_000);
 
+test('sessions have the same cache', async () => {
+  const folder = folderNamed('sessions');
+  const script = `
+    const { InferenceSession } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnxruntime.js'))});
+    const native = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'native.js'))});
+    const of = (cache) => InferenceSession.create(${JSON.stringify(model)}, { intraOpNumThreads: 1, cache });
+    (async () => {
+      const refused = await of(5).catch(({ name }) => name);
+      await of(false);
+      const before = native.cacheState();
+      await of(${JSON.stringify(folder)});
+      native.finishCache();
+      console.log(JSON.stringify({ refused, before, state: native.cacheState() }));
+    })();`;
+  const said = () => JSON.parse(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' }));
+  expect(said()).toMatchObject({ refused: 'TypeError', state: { hits: 0, written: LAYERS } });
+  const second = said();
+  expect(second.before).toBeUndefined();
+  expect(second.state).toMatchObject({ hits: LAYERS, misses: 0, written: 0 });
+}, 60_000);
+
 test('damaged files are packed again', async () => {
   const folder = folderNamed('damaged');
   await load(folder);

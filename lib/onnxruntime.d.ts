@@ -28,6 +28,8 @@ declare module 'onnxruntime-common' {
     interface SessionOptions {
       /** Joins runs that wait for the session, as in `loadOnnx`. */
       batching?: boolean | OnnxBatchingOptions;
+      /** Keeps packed weights on disk, as in `loadOnnx`. */
+      cache?: boolean | string;
     }
 
     interface CpuExecutionProviderOption {

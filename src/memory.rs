@@ -5,12 +5,12 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Kind, Result};
-use std::alloc::{Layout, alloc, alloc_zeroed};
+use memmap2::MmapMut;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-mod allocator_tuning;
 mod available;
 mod buffer_cache;
 mod data;
@@ -20,9 +20,9 @@ mod identities;
 mod input_copy;
 mod mapped;
 mod reserve;
+mod trim;
 mod usage;
 
-pub use allocator_tuning::{give_back, keep_freed};
 use available::available;
 pub use data::Data;
 pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_file, pin, unreadable};
@@ -34,6 +34,7 @@ pub use identities::{
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
 pub use reserve::check;
+pub use trim::give_back;
 pub use usage::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
@@ -41,6 +42,9 @@ pub const ALIGNMENT: usize = 64;
 
 /// The allocator gives zeroed pages lazily only up to this alignment; the rest is done by hand.
 const ALLOCATOR_ALIGNMENT: usize = 16;
+
+/// What is mapped is a multiple of it.
+const PAGE: usize = 4096;
 
 /// Requests from here on are held against what the machine has left.
 const LARGE: usize = 64 << 20;
@@ -57,6 +61,8 @@ enum Owner {
     /// There is none.
     Nobody,
     Alone(NonNull<u8>, Layout),
+    /// Pages of its own, until they are given back.
+    Pages(Option<MmapMut>),
     /// A part of what others have parts of too.
     Block(Arc<Block>),
 }
@@ -72,6 +78,13 @@ impl Bytes {
     pub fn zeroed(length: usize) -> Result<Bytes> {
         if length >= WORTH_HUGE_PAGES {
             return is_at_hand(length).then(|| Bytes::in_new_pages(length)).flatten().ok_or_else(|| cannot_be_had(length));
+        }
+        if let Some((pages, is_new)) = Bytes::pages(length)? {
+            let mut bytes = Bytes::of_pages(pages, length);
+            if !is_new {
+                bytes.fill(0);
+            }
+            return Ok(bytes);
         }
         // SAFETY: the layout's size is not zero, as `allocate` promises; zeros are initialised bytes.
         unsafe { Bytes::allocate(length, |layout| alloc_zeroed(layout)) }
@@ -94,8 +107,44 @@ impl Bytes {
     /// # Safety
     /// It must be written before it is read.
     unsafe fn unwritten(length: usize) -> Result<Bytes> {
+        if let Some((pages, _)) = Bytes::pages(length)? {
+            return Ok(Bytes::of_pages(pages, length));
+        }
         // SAFETY: the layout's size is not zero, as `allocate` promises; the rest is the caller's promise.
-        unsafe { Bytes::allocate(length, |layout| buffer_cache::take(layout).unwrap_or_else(|| alloc(layout))) }
+        unsafe { Bytes::allocate(length, |layout| alloc(layout)) }
+    }
+
+    /// Pages for many bytes, and whether they are new. Where the system has too many mappings, the allocator may still have memory.
+    ///
+    /// # Errors
+    /// `UnknownError` when the machine has not so much memory left.
+    fn pages(length: usize) -> Result<Option<(MmapMut, bool)>> {
+        if length < buffer_cache::WORTH_MAPPING {
+            return Ok(None);
+        }
+        let fail = || cannot_be_had(length);
+        let rounded = length.checked_next_multiple_of(PAGE).ok_or_else(fail)?;
+        if let Some(pages) = buffer_cache::take(rounded) {
+            return Ok(Some((pages, false)));
+        }
+        if !is_at_hand(length) {
+            return Err(fail());
+        }
+        let pages = MmapMut::map_anon(rounded).ok();
+        if let Some(pages) = pages.as_ref().filter(|_| rounded >= WORTH_HUGE_PAGES) {
+            prefer_huge_pages(NonNull::from(&**pages).cast(), rounded);
+        }
+        Ok(pages.map(|pages| (pages, true)))
+    }
+
+    /// The first of pages.
+    ///
+    /// # Panics
+    /// When there are fewer bytes, or none.
+    fn of_pages(mut pages: MmapMut, length: usize) -> Bytes {
+        assert!(0 < length && length <= pages.len());
+        let start = NonNull::from(&mut *pages).cast();
+        Bytes { start, length, owner: Owner::Pages(Some(pages)) }
     }
 
     /// Aligned memory from an allocator, which is asked for no empty layout.
@@ -113,9 +162,6 @@ impl Bytes {
         let size = length.checked_add(ALIGNMENT - ALLOCATOR_ALIGNMENT).ok_or_else(fail)?;
         let layout = Layout::from_size_align(size, ALLOCATOR_ALIGNMENT).map_err(|_| fail())?;
         let allocation = NonNull::new(allocate(layout)).ok_or_else(fail)?;
-        if size >= WORTH_HUGE_PAGES {
-            prefer_huge_pages(allocation, size);
-        }
         let offset = allocation.as_ptr().align_offset(ALIGNMENT);
         assert!(offset + length <= size);
         // SAFETY: `offset` is within the allocation by the assertion.
@@ -149,7 +195,6 @@ const WORTH_HUGE_PAGES: usize = 4 << 20;
 /// Asks for huge pages for what nobody has touched yet. Where there are none nothing happens.
 #[cfg(target_os = "linux")]
 fn prefer_huge_pages(start: NonNull<u8>, size: usize) {
-    const PAGE: usize = 4096;
     const MADV_HUGEPAGE: std::ffi::c_int = 14;
     unsafe extern "C" {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
@@ -172,10 +217,11 @@ impl Default for Bytes {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        match &self.owner {
+        match &mut self.owner {
             Owner::Nobody => {}
             // SAFETY: it came from the allocator with this layout, and only here is it given back.
-            Owner::Alone(allocation, layout) => unsafe { buffer_cache::give(*allocation, *layout) },
+            Owner::Alone(allocation, layout) => unsafe { dealloc(allocation.as_ptr(), *layout) },
+            Owner::Pages(pages) => pages.take().into_iter().for_each(buffer_cache::give),
             // With the last part the whole block goes.
             Owner::Block(block) if Arc::strong_count(block) == 1 => {}
             // SAFETY: the part was this one's alone, is given out once, and the block is still there.
@@ -262,11 +308,13 @@ mod tests {
 
     #[test]
     fn bytes_are_zeroed_and_aligned() {
-        for length in [0, 1, 63, 64, 65, 1 << 20] {
-            let bytes = Bytes::zeroed(length).unwrap();
+        for length in [0, 1, 63, 64, 65, 70_000, 70_000, 1 << 20, 1 << 20, 5 << 20] {
+            let mut bytes = Bytes::zeroed(length).unwrap();
             assert_eq!(bytes.len(), length);
             assert!(bytes.iter().all(|&byte| byte == 0));
             assert!(length == 0 || (bytes.as_ptr() as usize).is_multiple_of(ALIGNMENT));
+            // For whoever has the memory next.
+            bytes.fill(1);
         }
     }
 

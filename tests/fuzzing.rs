@@ -8,6 +8,10 @@ extern crate self as libfuzzer_sys;
 #[allow(unused_attributes, reason = "the target is a program without main")]
 mod onnx_import;
 
+#[path = "../fuzz/fuzz_targets/disk_cache.rs"]
+#[allow(unused_attributes, reason = "the target is a program without main")]
+mod disk_cache;
+
 macro_rules! fuzz_target {
     (|$bytes:ident: &[u8]| $body:block) => {
         pub fn fuzz($bytes: &[u8]) {
@@ -40,18 +44,32 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// Numbers below a limit, the same ones each time.
+fn numbers() -> impl FnMut(usize) -> usize {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    }
+}
+
+#[test]
+fn files_of_the_cache() {
+    let mut random = numbers();
+    for length in (0..200).chain([4000, 4001]) {
+        let bytes: Vec<u8> = (0..length).map(|_| random(256) as u8).collect();
+        disk_cache::fuzz(&bytes);
+    }
+}
+
 #[test]
 fn models_of_nodes_with_changed_bytes() {
     let rounds: usize = std::env::var("WEBNN_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx/nodes.json")).unwrap();
     let nodes: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut random = numbers();
     let cases = nodes["cases"].as_array().unwrap();
     assert!(cases.len() > 50);
     for case in cases {

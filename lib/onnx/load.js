@@ -113,16 +113,16 @@ async function open(context, label, origin, wish) {
  * model does not have are ignored.
  * @param {any} context
  * @param {string | object} source a path, or bytes that Node-API takes
- * @param {{sizes: Record<string, number>, external: Map<string, string | object>, batching?: import('./options.js').BatchingOptions}} options
+ * @param {{sizes: Record<string, number>, external: Map<string, string | object>, batching?: import('./options.js').BatchingOptions, cache?: string}} options
  */
-function openModel(context, source, { sizes, external, batching }) {
+function openModel(context, source, { sizes, external, batching, cache }) {
   const state = toContext(context);
   const describe = () => ({ operator: NAME, label: '', device: state.device, file: typeof source === 'string' ? source : undefined });
-  return traced('load', describe, () => openChecked(context, state, source, { sizes, external, batching }));
+  return traced('load', describe, () => openChecked(context, state, source, { sizes, external, batching, cache }));
 }
 
-async function openChecked(context, state, source, { sizes, external, batching }) {
-  const read = (all) => open(state, '', source, { sizes: all, maxBytes: Infinity, external, outline: true });
+async function openChecked(context, state, source, { sizes, external, batching, cache }) {
+  const read = (all) => open(state, '', source, { sizes: all, maxBytes: Infinity, external, outline: true, cache });
   let file = await read({});
   const known = new Set(file.opened.inputs.flatMap(([, , shape]) => shape ?? []));
   const meant = Object.entries(sizes).filter(([name]) => known.has(name));

@@ -27,13 +27,13 @@ function unparsed({ message }, isPath) {
  * @param {string | Uint8Array} source
  * @param {Record<string, any>} options checked
  */
-async function loadModel(context, source, { freeDimensionOverrides = {}, externalData = new Map(), batching }) {
+async function loadModel(context, source, { freeDimensionOverrides = {}, externalData = new Map(), batching, cache }) {
   const isPath = typeof source === 'string';
   if (isPath) await requireFile(source);
   else if (source.byteLength === 0) throw new Error('Model data pointer is null. No graph was found in the protobuf.');
   try {
     // A program that gives a model to onnxruntime vouches for it; there is no limit there either.
-    return await openModel(context, source, { sizes: freeDimensionOverrides, external: externalData, batching });
+    return await openModel(context, source, { sizes: freeDimensionOverrides, external: externalData, batching, cache });
   } catch (error) {
     const words = unparsed(error, isPath);
     if (isPath) throw new Error(`Load model from ${source} failed:${words ?? error.message}`, { cause: error });

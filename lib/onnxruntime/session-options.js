@@ -5,6 +5,7 @@
 
 const path = require('node:path');
 const { types } = require('node:util');
+const { folderOption } = require('../disk-cache.js');
 const { batchingOptions } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { printed } = require('./errors.js');
@@ -105,6 +106,11 @@ function batching(value) {
   return batchingOptions('InferenceSession.create', value);
 }
 
+/** Not an option of onnxruntime. */
+function cache(value) {
+  return folderOption('InferenceSession.create', '', value);
+}
+
 function isObject(value) {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
@@ -125,6 +131,7 @@ const OPTIONS = {
   externalData,
   freeDimensionOverrides: freeDimensions,
   batching,
+  cache,
 };
 
 /**

@@ -49,7 +49,7 @@ pub fn checked(file: &[u8], key: u128, secret: u64) -> Option<&[u8]> {
 ///
 /// # Errors
 /// Those of the system.
-pub fn write(file: &mut File, key: u128, bytes: &[u8], secret: u64) -> io::Result<()> {
+pub fn write(file: &mut impl Write, key: u128, bytes: &[u8], secret: u64) -> io::Result<()> {
     file.write_all(&header(key, bytes, secret))?;
     file.write_all(bytes)
 }

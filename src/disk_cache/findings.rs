@@ -63,7 +63,7 @@ fn encoded(findings: &[Finding]) -> Vec<u8> {
 }
 
 /// The findings of a file; nothing where it is none of ours.
-fn decoded(bytes: &[u8]) -> Option<Vec<Finding>> {
+pub fn decoded(bytes: &[u8]) -> Option<Vec<Finding>> {
     let (records, rest) = bytes.as_chunks::<RECORD>();
     let finding = |record: &[u8; RECORD]| {
         let (offset, rest) = record.split_first_chunk()?;

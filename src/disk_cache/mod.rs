@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-pub use entry::{Stored, checked};
+pub use entry::{Stored, checked, write};
+pub use findings::decoded as findings_in;
 
 /// Less is packed faster than it is found in a folder.
 pub const WORTH_STORING: usize = 16 << 10;

@@ -12,7 +12,7 @@ use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, FpMath, Limits};
-use crate::memory::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use, keep_freed};
+use crate::memory::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};
 use crate::thread;
 use crate::timeline::{Done, Task, Timeline};
 use std::cell::RefCell;
@@ -204,7 +204,6 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         }
         _ => (accelerated, false),
     };
-    keep_freed();
     let environment = call.environment;
     let running = environment.ending.watch();
     let mut contexts = environment.contexts.borrow_mut();

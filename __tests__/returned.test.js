@@ -1,0 +1,37 @@
+'use strict';
+
+// Memory that was used for a while is the system's again.
+
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { tensor, writeModel } = require('./onnx/write.js');
+
+const WIDTH = 512;
+const program = path.join(__dirname, 'processes', 'returned.js');
+
+function measure(...args) {
+  return JSON.parse(execFileSync(process.execPath, ['--expose-gc', program, ...args.map(String)], { encoding: 'utf8' }));
+}
+
+(process.platform === 'linux' ? describe : describe.skip)('resident memory', () => {
+  test('is what it was soon after a burst of writes', () => {
+    const { before, highest, after } = measure('burst', 100);
+    expect(highest - before).toBeGreaterThan(32 << 20);
+    expect(after - before).toBeLessThan(24 << 20);
+  }, 60_000);
+
+  test('does not grow while models come and go', () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-returned-'));
+    const model = path.join(folder, 'model.onnx');
+    const names = ['w0', 'w1', 'w2', 'w3'];
+    const weights = (i) => Float32Array.from({ length: WIDTH * WIDTH }, (_, k) => Math.sin(k + i) / WIDTH);
+    const initializers = names.map((name, i) => tensor(name, 'float', [WIDTH, WIDTH], weights(i)));
+    const nodes = names.map((name, i) => ({ op: 'MatMul', inputs: [i === 0 ? 'x' : `v${i}`, name], outputs: [i === 3 ? 'y' : `v${i + 1}`] }));
+    fs.writeFileSync(model, writeModel({ opset: 21, inputs: [{ name: 'x', type: 'float', shape: [1, WIDTH] }], outputs: [{ name: 'y' }], nodes, initializers }));
+    const { before, after } = measure('cycles', model, WIDTH, 40);
+    fs.rmSync(folder, { recursive: true });
+    expect(after).toBeLessThan(1.05 * before);
+  }, 60_000);
+});
