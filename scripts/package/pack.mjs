@@ -42,8 +42,8 @@ export async function packJavaScript(destination = dist) {
   }
   writeFileSync(path.join(folder, 'sbom.cdx.json'), await writePackageSbom());
   // Left out: what works on a clone.
-  const { devDependencies, overrides, scripts, '//overrides': reason, ...rest } = ours();
-  void [devDependencies, overrides, scripts, reason];
+  const { devDependencies, overrides, scripts, workspaces, '//overrides': reason, ...rest } = ours();
+  void [devDependencies, overrides, scripts, workspaces, reason];
   const optionalDependencies = Object.fromEntries(Object.keys(platforms).map((name) => [packageOf(name), rest.version]));
   writeJson(path.join(folder, 'package.json'), { ...rest, ...common(), optionalDependencies, files: [...rest.files, 'sbom.cdx.json'] });
   return pack(folder, destination);
