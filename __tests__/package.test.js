@@ -64,6 +64,7 @@ test('depends on a package for each platform, of this version, and runs no scrip
   expect(description.dependencies).toBeUndefined();
   expect(description.devDependencies).toBeUndefined();
   expect(description.scripts).toBeUndefined();
+  expect(description.workspaces).toBeUndefined();
 });
 
 test('links to nothing that is not in it', () => {
