@@ -5,8 +5,8 @@
 const { setImmediate: immediate, setTimeout: timeout } = require('node:timers/promises');
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
-const { GenerationCache, generate } = require('../lib/generate.js');
-const { TOKENS, decoder } = require('./generate/decoders.js');
+const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
+const { LONGEST, TOKENS, decoder } = require('./generate/decoders.js');
 const { generator, seed } = require('./onnx/random.js');
 
 // Masks and attention in basic operators, contributed ones, weights of 4 bits; states; prompts that are one step.
@@ -103,6 +103,65 @@ describe.each(KINDS)('a decoder with %s', (kind) => {
     }
     caches.forEach((cache) => cache.destroy());
   });
+});
+
+/** Tokens of a call, and how it ended. */
+async function ended(model, ids, options) {
+  const found = [];
+  try {
+    for await (const { id } of generate(model, ids, options)) found.push(id);
+  } catch (error) {
+    found.push(error.message);
+  }
+  return found;
+}
+
+test.each(KINDS)('steps of a decoder with %s run together', async (kind) => {
+  const model = await loadOnnx(context, decoder(kind));
+  const prompts = [3, 20, 70, 9].map((length, i) => Array.from({ length }, (_, j) => (j * j * (i + 2) + i) % TOKENS));
+  const alone = [];
+  for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 30 }));
+  // Until their plans are there, which are made meanwhile.
+  let share = 1;
+  for (let round = 0; round < 200 && share > 0.4; round++) {
+    const before = await generationUsage(model);
+    expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 30 })))).toEqual(alone);
+    const { steps, runs, reason } = await generationUsage(model);
+    expect(reason).toBeUndefined();
+    expect(steps - before.steps).toBe(4 * 30);
+    share = (runs - before.runs) / (steps - before.steps);
+  }
+  expect(share).toBeLessThanOrEqual(0.4);
+  // So do those of one call.
+  const before = await generationUsage(model);
+  await ended(model, prompts, { maxNewTokens: 30 });
+  expect((await generationUsage(model)).runs - before.runs).toBeLessThan(80);
+  model.destroy();
+});
+
+test('a model with a graph for each length says why its steps do not run together', async () => {
+  const model = await loadOnnx(context, decoder('TensorScatter'));
+  const prompts = [[1, 2, 3], [4, 5, 6, 7]];
+  const alone = [];
+  for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 12 }));
+  expect(await generationUsage(model)).toEqual({ steps: 24, runs: 24 });
+  expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 12 })))).toEqual(alone);
+  expect(await generationUsage(model)).toEqual({ steps: 48, runs: 48, reason: expect.stringContaining('a graph for each length') });
+  await expect(generationUsage({})).rejects.toThrow('generationUsage: model: found');
+  model.destroy();
+});
+
+test('a sequence that is longer than the table of positions ends alone', async () => {
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const prompts = [LONGEST - 12, 20, LONGEST - 8].map((length, i) => Array.from({ length }, (_, j) => (j * j + 3 * i) % TOKENS));
+  const alone = [];
+  for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 40 }));
+  expect(alone.map((tokens) => typeof tokens.at(-1))).toEqual(['string', 'number', 'string']);
+  for (let round = 0; round < 3; round++) {
+    const found = await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 40 })));
+    expect(found).toEqual(alone);
+  }
+  model.destroy();
 });
 
 test('a long prompt leaves the steps of another call between its pieces', async () => {

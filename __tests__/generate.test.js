@@ -135,7 +135,9 @@ describe('options', () => {
 
   test('the same seed gives the same tokens, in each sequence others', async () => {
     const [a, b, c] = [await all(model(), [1], { ...sampled, seed: 3, sequences: 2 }), await all(model(), [1], { ...sampled, seed: 3, sequences: 2 }), await all(model(), [1], { ...sampled, seed: 4 })];
-    expect(a).toEqual(b);
+    // A step of two sequences may add up in another order than two steps of one, and when their plan is there is left to chance.
+    expect(a.map(({ id, sequence, finish }) => [id, sequence, finish])).toEqual(b.map(({ id, sequence, finish }) => [id, sequence, finish]));
+    a.forEach(({ logprob }, i) => expect(Math.abs(logprob - b[i].logprob)).toBeLessThan(1e-5));
     expect(idsOf(a, 0)).not.toEqual(idsOf(a, 1));
     expect(idsOf(a)).not.toEqual(idsOf(c));
   });

@@ -18,6 +18,20 @@ const PROGRAMS = {
   --tokens N       tokens to generate (default 32)
   --llama DIR      a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside the model`,
   },
+  batch_decode: {
+    file: './decode/batch.mjs',
+    about: 'several sequences of a decoder at once, beside llama.cpp',
+    usage: `batch_decode MODEL.onnx … [options]
+
+  MODEL.onnx       decoders of benches/models/make_decoder.py
+  --threads N      threads of each engine (default 1)
+  --sequences N,N  numbers of sequences (default 1,4,8)
+  --past N,N       tokens before the measured ones (default 32,512)
+  --prompt N       length of a prompt that comes in beside a sequence; 0 for none (default 2000)
+  --rounds N       rounds, each with one process for each engine (default 3)
+  --tokens N       tokens to generate (default 32), times one more than there are sequences
+  --llama DIR      a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside the model`,
+  },
   transformers: {
     file: './transformers/run.mjs',
     about: 'transformers.js: texts, batches, and a server of embeddings',

@@ -169,3 +169,15 @@ export class StopStrings {
   /** The text that waited, when no more comes. */
   end(): string;
 }
+
+export interface GenerationUsage {
+  /** Steps of sequences so far, of all calls on the model. */
+  steps: number;
+  /** Runs of the model that these steps took: fewer, because calls run their steps together. */
+  runs: number;
+  /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
+  reason?: string;
+}
+
+/** What the steps of all calls on a model took. */
+export function generationUsage(model: OnnxModel | GeneratingSession): Promise<GenerationUsage>;

@@ -311,9 +311,12 @@ export function dropValue(value: Handle): void;
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
 export function openDecoder(request: Request, model: Handle): Handle;
 export function closeDecoder(decoder: Handle): void;
+export function decoderFigures(decoder: Handle): [steps: number, runs: number, reason: string];
 /** What sequences are remembered in. */
 export function createSession(decoder: Handle): Handle;
 export function destroySession(session: Handle): void;
+/** Its call has ended. */
+export function leaveSession(session: Handle): void;
 /**
  * Settles with how many tokens of each prompt are remembered. The numbers are temperature, topK, topP, minP, and the penalties of
  * repetition, presence and frequency; a negative seed is none.

@@ -5,7 +5,9 @@
 const native = require('../native.js');
 const { invalidState, typeError } = require('../errors.js');
 const { receiverOf } = require('../interface.js');
+const { modelOf } = require('../onnx/onnx-model.js');
 const { begin } = require('../settle.js');
+const { show } = require('../show.js');
 
 const NAME = 'generate';
 
@@ -52,6 +54,19 @@ async function open(model) {
   // Its plans refer to the weights, which go with the model.
   model.whenClosed = () => native.closeDecoder(handle);
   return { handle, others };
+}
+
+/**
+ * What the steps of all calls on a model took.
+ * @param {import('../onnx.d.ts').OnnxModel} model
+ */
+async function generationUsage(model) {
+  const loaded = modelOf(model);
+  if (loaded === undefined) throw typeError('generationUsage', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
+  loaded.requireUsable('generationUsage');
+  const { handle } = await decoderOf(loaded);
+  const [steps, runs, reason] = native.decoderFigures(handle);
+  return { steps, runs, ...(reason !== '' && { reason }) };
 }
 
 /** Looks into a cache; nothing for what is none. */
@@ -106,6 +121,7 @@ function sessionOf(state, decoder) {
 
 function release(state) {
   state.inUse = false;
+  if (state.session !== undefined) native.leaveSession(state.session);
   if (state.destroyed) forget(state);
 }
 
@@ -119,4 +135,4 @@ function forget(state) {
 
 const isCache = (value) => stateOf(value) !== undefined;
 
-module.exports = { GenerationCache, NAME, decoderOf, isCache, release, sessionOf, take };
+module.exports = { GenerationCache, NAME, decoderOf, generationUsage, isCache, release, sessionOf, take };

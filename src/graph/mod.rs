@@ -528,6 +528,14 @@ impl Graph {
         &self.operands[id.0 as usize].descriptor
     }
 
+    /// The descriptors of the outputs that an operator would have in the graph.
+    ///
+    /// # Errors
+    /// Those of its rule.
+    pub fn infer(&self, op: &Op) -> Result<operator::Outputs> {
+        op.infer(&Operands(&self.operands))
+    }
+
     /// Whether an operand's value is known.
     pub fn is_constant(&self, id: OperandId) -> bool {
         matches!(self.operands[id.0 as usize].source, Source::Constant(_))

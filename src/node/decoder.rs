@@ -49,6 +49,19 @@ pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
+/// `decoderFigures(decoder)`: `[steps, runs, reason]`, with the reason why steps do not run together, or an empty one.
+pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let decoder = {
+        let decoders = call.environment.decoders.borrow();
+        let opened = decoders.get(call.handle(0)?).ok_or_else(|| stale("decoder"))?;
+        opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone()
+    };
+    let (steps, runs, refusal) = decoder.figures();
+    let reason = refusal.map_or_else(String::new, |error| error.message().to_owned());
+    let parts = [call.scope.number(steps as f64)?, call.scope.number(runs as f64)?, call.scope.string(&reason)?];
+    Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
+}
+
 /// `createSession(decoder)`: the handle of what sequences are remembered in.
 pub fn create_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (context, decoder) = {
@@ -64,6 +77,15 @@ pub fn create_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `destroySession(session)`
 pub fn destroy_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     drop(call.environment.sessions.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+/// `leaveSession(session)`: its call has ended.
+pub fn leave_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    // It may have gone with its context.
+    if let Ok(session) = session(call, 0) {
+        session.leave();
+    }
     Ok(None)
 }
 

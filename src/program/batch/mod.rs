@@ -5,10 +5,17 @@
 //! the rows stand one after the other along an axis, and what is theirs of the axis is next to each other. That holds by induction over the
 //! operators, whose rules are in [`rules`]; what has no rule is refused. It is a proof for these two graphs, and so for what is to be run:
 //! nothing is concluded from names, or from some sizes to others.
+//!
+//! By the same rules [`join`] makes one graph of the steps of several sequences, whose caches are read apart.
 
+mod join;
+#[cfg(test)]
+mod join_tests;
 mod rules;
 #[cfg(test)]
 mod tests;
+
+pub use join::{Joined, join};
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, Op, Operand, OperandId, Source as From};

@@ -11,6 +11,9 @@ use crate::graph::Graph;
 pub enum Bucket {
     /// Few sizes, so that plans are soon made: at most an eighth of what a step reads is padding, or 63 rows.
     Large,
+    /// Fewer sizes, for steps of several sequences, which have a plan for each combination: at most a third of what a step reads is
+    /// padding, or 63 rows.
+    Joined,
     /// More sizes, for a model whose table of positions ends before the next large bucket.
     Small,
     /// As many rows as the cache has.
@@ -23,6 +26,7 @@ impl Bucket {
     pub fn rows(self, rows: usize) -> usize {
         match self {
             Bucket::Large => rows.max(1).next_multiple_of((rows.next_power_of_two() / 16).max(64)),
+            Bucket::Joined => rows.max(1).next_multiple_of((rows.next_power_of_two() / 4).max(64)),
             Bucket::Small => rows.next_multiple_of(16),
             Bucket::Exact => rows,
         }
@@ -63,7 +67,13 @@ mod tests {
             let most = large(rows);
             assert!(most >= rows && most - rows <= (rows / 8).max(63), "{rows} in {most}");
         }
-        let different: std::collections::BTreeSet<_> = (0..32_768).map(large).collect();
-        assert!(different.len() < 64, "{} plans", different.len());
+        let different =
+            |bucket: Bucket| (0..32_768).map(|rows| bucket.rows(rows)).collect::<std::collections::BTreeSet<_>>().len();
+        assert!(different(Bucket::Large) < 64, "{} plans", different(Bucket::Large));
+        assert!(different(Bucket::Joined) < 20, "{} plans", different(Bucket::Joined));
+        for rows in 1..20_000 {
+            let most = Bucket::Joined.rows(rows);
+            assert!(most >= rows && most - rows <= (most / 3).max(63), "{rows} in {most}");
+        }
     }
 }

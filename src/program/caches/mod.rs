@@ -2,13 +2,13 @@
 //!
 //! - A *sequence* has the rows of each cache, and states ([`memory`]). Rows never change, so sequences share memory until they diverge:
 //!   a step appends in place behind the last rows, and copies them otherwise ([`rows`]).
-//! - A *step* runs one plan on one sequence ([`run`]). Whoever wants it gives a value for each input ([`Step`]); the engine appends.
+//! - A *step* runs one plan on one sequence, or on several ([`run`]). Whoever wants it gives a value for each input ([`Step`]); the engine appends.
 //! - A *plan* is the whole model as one graph for a number of new tokens and of rows ([`plan`]). It knows no sequence.
 //! - A *bucket* is a range of lengths that share a plan ([`bucket`]): the rows in front are padding. That padding changes nothing is proved
 //!   from the graphs of three lengths ([`proof`]), never concluded from names; without a proof each length has a plan.
 //! - A *table* keeps the plans that were used last, and makes the next one ahead on another thread ([`table`]).
-//! - Sequences come and go between steps, and nothing else knows how many there are. A step over several sequences becomes a list of
-//!   [`Span`]s with an [`Append`](rows::Append) for each; its rows are padded to one bucket, and [`PaddingInput`](padding::PaddingInput)s get one value for each.
+//! - Sequences come and go between steps, and nothing else knows how many there are. A plan may be for several sequences ([`plan::Draft`]): each of
+//!   its inputs and outputs belongs to one, with a [`Span`] and an [`Append`](rows::Append) of its own, and so a bucket of its own.
 //! - A shared prefix is rows that several sequences have. Blocks change `rows` alone: a step only asks where its rows begin.
 
 mod bucket;
@@ -26,5 +26,5 @@ pub use bucket::{Bucket, for_all_lengths};
 pub use memory::{HostMemory, Memory};
 pub use plan::{Draft, Importing, Output, Plan, refused};
 pub use rows::{Allocator, Rows, Span};
-pub use run::{Caller, InputValue, OutputValue, Step, run};
+pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};

@@ -2,15 +2,17 @@
 
 use super::padding::PaddingInput;
 use crate::error::{Error, Kind, Result};
-use crate::graph::{Descriptor, Graph};
+use crate::graph::{Descriptor, Graph, OperandId};
 use crate::host_memory::{Placement, Placements};
 use crate::onnx::caches::{Cache, Caches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
+use crate::program::batch::{Joined, join};
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, Watch};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A compiled graph for steps.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Plan {
     _owned: OwnedGraph,
     pub inputs: Vec<(Input, Descriptor)>,
     pub outputs: Vec<(Output, Descriptor)>,
+    /// Whose the inputs and outputs are, of the sequences of a step.
+    lanes: [Vec<usize>; 2],
     /// Where the inputs may lie in outputs: in the host's memory, or in tensors where that of the device is elsewhere.
     placements: Placements,
 }
@@ -45,17 +49,37 @@ pub enum Output {
 }
 
 impl Plan {
+    /// The sequence of an input.
+    pub fn lane_of_input(&self, input: usize) -> usize {
+        self.lanes[0][input]
+    }
+
+    /// The sequence of an output.
+    pub fn lane_of_output(&self, output: usize) -> usize {
+        self.lanes[1][output]
+    }
+
     /// Where the rows of a cache that an input of the graph reads lie in the output that has them all, if they are what it begins with.
     pub fn beginning(&self, input: usize) -> Option<Placement> {
         let (Input::Cache(cache), _) = self.inputs.get(input)? else { return None };
         let placement = self.placements.get(input).copied().flatten()?;
-        (placement.first == 0 && self.outputs.get(placement.output)?.0 == Output::Cache(*cache)).then_some(placement)
+        let is_own = self.output_of(self.lane_of_input(input), *cache) == Some(placement.output);
+        (placement.first == 0 && is_own).then_some(placement)
+    }
+
+    /// The output that has the rows of a cache of a sequence.
+    pub fn output_of(&self, lane: usize, cache: usize) -> Option<usize> {
+        let mut outputs = self.outputs.iter().zip(&self.lanes[1]);
+        outputs.position(|((output, _), &own)| own == lane && *output == Output::Cache(cache))
     }
 
     /// Whether an output that a cache is may lie where its rows are: what is read of it, if anything is, may lie there.
     pub fn appends(&self, output: usize) -> bool {
         let (Output::Cache(cache), _) = self.outputs[output] else { return false };
-        let position = self.inputs.iter().position(|(input, _)| matches!(input, Input::Cache(number) if *number == cache));
+        let lane = self.lane_of_output(output);
+        let mut inputs = self.inputs.iter().zip(&self.lanes[0]);
+        let position =
+            inputs.position(|((input, _), &own)| own == lane && matches!(input, Input::Cache(number) if *number == cache));
         position.is_none_or(|input| self.beginning(input).is_some_and(|placement| placement.output == output))
     }
 
@@ -120,7 +144,7 @@ fn require_filled(fixed: &FixedCaches, part: &Part, rows: usize, new: usize) -> 
     Ok(())
 }
 
-/// A graph for steps that is still to be compiled.
+/// A graph for steps of one sequence that is still to be compiled.
 #[derive(Debug)]
 pub struct Draft {
     pub graph: Graph,
@@ -130,21 +154,55 @@ pub struct Draft {
     pub most_bytes: usize,
 }
 
+/// A graph for steps of several sequences, with what it says of inputs.
+struct Sketch {
+    joined: Joined,
+    padding: HashMap<(usize, String), PaddingInput>,
+    most_bytes: usize,
+}
+
 impl Draft {
     /// Compiles the graph. Waits for it.
     ///
     /// # Errors
     /// Those of compiling it; `NotSupportedError` for an input that the model does not have.
     pub fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
-        let Draft { mut graph, padding, most_bytes: most } = self;
+        let Draft { graph, padding, most_bytes } = self;
+        let names = |list: &[(String, OperandId)]| list.iter().map(|(name, _)| (0, name.clone())).collect();
+        let joined = Joined { inputs: names(&graph.inputs), outputs: names(&graph.outputs), graph };
+        let padding = padding.into_iter().map(|(name, input)| ((0, name), input)).collect();
+        Sketch { joined, padding, most_bytes }.build(program, caches)
+    }
+
+    /// Joins the graphs of several sequences, and compiles that. Waits for it.
+    ///
+    /// # Errors
+    /// As [`Draft::build`]; `NotSupportedError` where steps of the model cannot be joined.
+    pub fn build_joined(drafts: &[Arc<Draft>], program: &Program, caches: &Caches) -> Result<Plan> {
+        let graphs: Vec<&Graph> = drafts.iter().map(|draft| &draft.graph).collect();
+        let joined = join(&graphs).map_err(refused)?;
+        let all = drafts.iter().enumerate().flat_map(|(lane, draft)| draft.padding.iter().map(move |one| (lane, one)));
+        let padding = all.map(|(lane, (name, input))| ((lane, name.clone()), input.clone())).collect();
+        let most_bytes = drafts.iter().map(|draft| draft.most_bytes).max().unwrap_or(usize::MAX);
+        Sketch { joined, padding, most_bytes }.build(program, caches)
+    }
+}
+
+impl Sketch {
+    fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
+        let Sketch { joined, padding, most_bytes: most } = self;
+        let Joined { mut graph, inputs: input_names, outputs: output_names } = joined;
         program.share_weights(&mut graph, false);
-        let inputs = inputs_of(&graph, padding, program, &caches.rows)?;
+        let descriptors = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).clone());
+        let inputs = inputs_of(&input_names, padding, program, &caches.rows)?.into_iter().zip(descriptors).collect();
         let output_of = |name: &str| {
             let cache = caches.rows.iter().position(|cache| cache.present == name).map(Output::Cache);
             let state = || caches.states.iter().position(|(_, present)| present == name).map(Output::State);
             cache.or_else(state).unwrap_or(Output::Other)
         };
-        let outputs = graph.outputs.iter().map(|(name, id)| (output_of(name), graph.descriptor(*id).clone())).collect();
+        let outputs = output_names.iter().zip(&graph.outputs);
+        let outputs = outputs.map(|((_, name), (_, id))| (output_of(name), graph.descriptor(*id).clone())).collect();
+        let lanes = [input_names, output_names].map(|names| names.into_iter().map(|(lane, _)| lane).collect());
         let id = program.device.next_graph();
         let built = program.device.wait_for(|done| Task::Build {
             graph: id,
@@ -157,25 +215,24 @@ impl Draft {
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);
         let placements = if program.device.is_elsewhere() { built.in_tensors } else { built.placements };
-        Ok(Plan { graph: id, _owned, inputs, outputs, placements })
+        Ok(Plan { graph: id, _owned, inputs, outputs, lanes, placements })
     }
 }
 
 fn inputs_of(
-    graph: &Graph,
-    padding: Vec<(String, PaddingInput)>,
+    names: &[(usize, String)],
+    mut padding: HashMap<(usize, String), PaddingInput>,
     program: &Program,
     caches: &[Cache],
-) -> Result<Vec<(Input, Descriptor)>> {
-    let mut padding: HashMap<String, PaddingInput> = padding.into_iter().collect();
-    let input_of = |(name, id): &(String, crate::graph::OperandId)| {
+) -> Result<Vec<Input>> {
+    let input_of = |key: &(usize, String)| {
+        let name = &key.1;
         let cache = || caches.iter().position(|cache| cache.past == *name).map(Input::Cache);
         let model = || program.loaded.inputs().iter().position(|input| input.name == *name).map(Input::Model);
-        let input = padding.remove(name).map(Input::Padding).or_else(cache).or_else(model);
-        let input = input.ok_or_else(|| Error::new(Kind::Operation, format!("no input {name:?} (internal error)")))?;
-        Ok((input, graph.descriptor(*id).clone()))
+        let input = padding.remove(key).map(Input::Padding).or_else(cache).or_else(model);
+        input.ok_or_else(|| Error::new(Kind::Operation, format!("no input {name:?} (internal error)")))
     };
-    graph.inputs.iter().map(input_of).collect()
+    names.iter().map(input_of).collect()
 }
 
 pub fn refused(text: impl Into<String>) -> Error {

@@ -1,4 +1,4 @@
-//! One step of one sequence: a run of a plan whose inputs come from a [`Step`], and whose caches are appended to.
+//! One step of a sequence, or of several at once: a run of a plan whose inputs come from a [`Step`], and whose caches are appended to.
 #![allow(unsafe_code)]
 
 use super::memory::{Copies, HostMemory, Memory};
@@ -56,11 +56,23 @@ pub struct Caller {
 /// # Errors
 /// Those of the run and of the step's inputs. Caches are as before then.
 pub fn run(program: &Program, plan: &Plan, span: Span, step: &mut impl Step, caller: Caller) -> Result<Vec<Option<OutputValue>>> {
+    run_all(program, plan, &mut [(span, step)], caller)
+}
+
+/// Runs the steps of as many sequences as the plan is for.
+///
+/// # Errors
+/// As [`run`]: then the caches of all are as before.
+pub fn run_all<S: Step>(
+    program: &Program,
+    plan: &Plan,
+    lanes: &mut [(Span, &mut S)],
+    caller: Caller,
+) -> Result<Vec<Option<OutputValue>>> {
     let failures = Failures::default();
     let mut run = Run {
         allocator: Allocator { device: &program.device, usage: program.weights.usage(), failures: &failures },
         plan,
-        span,
         inputs: Vec::new(),
         outputs: Vec::new(),
         results: Vec::new(),
@@ -70,10 +82,12 @@ pub fn run(program: &Program, plan: &Plan, span: Span, step: &mut impl Step, cal
     };
     // Inputs may lie in outputs.
     for output in 0..plan.outputs.len() {
-        run.put_output(output, step)?;
+        let (span, step) = &mut lanes[plan.lane_of_output(output)];
+        run.put_output(output, *span, *step)?;
     }
     for input in 0..plan.inputs.len() {
-        run.put_input(input, step)?;
+        let (span, step) = &mut lanes[plan.lane_of_input(input)];
+        run.put_input(input, *span, *step)?;
     }
     run.end(caller)
 }
@@ -82,7 +96,6 @@ pub fn run(program: &Program, plan: &Plan, span: Span, step: &mut impl Step, cal
 struct Run<'a> {
     allocator: Allocator<'a>,
     plan: &'a Plan,
-    span: Span,
     inputs: Vec<Operand>,
     outputs: Vec<Option<Operand>>,
     /// By output.
@@ -102,12 +115,12 @@ enum Pending {
 }
 
 impl Run<'_> {
-    fn put_output(&mut self, number: usize, step: &mut impl Step) -> Result<()> {
+    fn put_output(&mut self, number: usize, span: Span, step: &mut impl Step) -> Result<()> {
         let (output, descriptor) = &self.plan.outputs[number];
         let (operand, result) = match output {
             Output::Cache(cache) => {
                 let past = step.past(*cache, descriptor, self.allocator)?;
-                let (operand, append) = self.append(past, descriptor, self.plan.appends(number))?;
+                let (operand, append) = self.append(past, descriptor, span, self.plan.appends(number))?;
                 (Some(operand), Some(Pending::Append(Box::new(append))))
             }
             _ if !step.wants(number) => (None, None),
@@ -127,11 +140,11 @@ impl Run<'_> {
 
     /// Rows of a cache with new ones behind them. On a device they are where the cache is if the graph appends to what is there
     /// (`is_in_place`) and can have it where they begin; else in a spare, of which the new ones are copied.
-    fn append(&mut self, past: Option<&mut Rows>, like: &Descriptor, is_in_place: bool) -> Result<(Operand, Append)> {
-        let mut append = Append::new(past, like, self.span, self.allocator, &mut self.before)?;
+    fn append(&mut self, past: Option<&mut Rows>, like: &Descriptor, span: Span, is_in_place: bool) -> Result<(Operand, Append)> {
+        let mut append = Append::new(past, like, span, self.allocator, &mut self.before)?;
         let (first, read, all) = append.bytes();
-        if like.byte_length() != all || like.shape.first() != Some(&(self.span.all() as u32)) {
-            let text = format!("found a cache of {like}, allowed {} rows: those before and the new ones", self.span.all());
+        if like.byte_length() != all || like.shape.first() != Some(&(span.all() as u32)) {
+            let text = format!("found a cache of {like}, allowed {} rows: those before and the new ones", span.all());
             return Err(Error::new(Kind::NotSupported, text));
         }
         let here = append.part().filter(|_| is_in_place);
@@ -163,13 +176,13 @@ impl Run<'_> {
         Ok((operand, Memory::Host(memory)))
     }
 
-    fn put_input(&mut self, number: usize, step: &mut impl Step) -> Result<()> {
+    fn put_input(&mut self, number: usize, span: Span, step: &mut impl Step) -> Result<()> {
         let (input, descriptor) = &self.plan.inputs[number];
         let value = match input {
             Input::Cache(cache) => return self.read_cache(number, *cache, descriptor),
             Input::Padding(padding) => {
                 let mut bytes = Bytes::zeroed(descriptor.byte_length())?;
-                padding.write(self.span.padding, &mut bytes);
+                padding.write(span.padding, &mut bytes);
                 InputValue::Bytes(bytes)
             }
             Input::Model(position) => step.input(*position, descriptor, self.allocator)?,
@@ -190,7 +203,7 @@ impl Run<'_> {
 
     /// The rows of a cache that the step reads. They lie at the beginning of an output if the plan says so, and are copied else.
     fn read_cache(&mut self, number: usize, cache: usize, descriptor: &Descriptor) -> Result<()> {
-        let output = self.plan.outputs.iter().position(|(output, _)| *output == Output::Cache(cache));
+        let output = self.plan.output_of(self.plan.lane_of_input(number), cache);
         let append = output.and_then(|output| Some((output, self.results[output].as_mut()?)));
         let Some((output, Pending::Append(append))) = append else {
             let text = format!("found the cache {cache} without an output that appends to it, allowed one that has it");

@@ -23,6 +23,7 @@ pub struct Table<K, P> {
     state: Mutex<State<K, P>>,
     /// Whether a plan that could not be made is tried again when it is wanted again.
     tries_again: bool,
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -36,10 +37,10 @@ struct State<K, P> {
 
 impl<K: Clone + Eq + Hash, P> State<K, P> {
     /// The slot of a plan, which is used now.
-    fn slot(&mut self, key: &K) -> Arc<Slot<P>> {
+    fn slot(&mut self, key: &K, most: usize) -> Arc<Slot<P>> {
         self.clock += 1;
         if !self.slots.contains_key(key)
-            && self.slots.len() >= MOST
+            && self.slots.len() >= most
             && let Some(oldest) = self.slots.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone())
         {
             self.slots.remove(&oldest);
@@ -53,7 +54,12 @@ impl<K: Clone + Eq + Hash, P> State<K, P> {
 impl<K: Clone + Eq + Hash, P> Table<K, P> {
     pub fn new(tries_again: bool) -> Table<K, P> {
         let state = Mutex::new(State { slots: HashMap::new(), clock: 0, kinds: HashMap::new() });
-        Table { state, tries_again }
+        Table { state, tries_again, most: MOST }
+    }
+
+    /// The same for so many plans.
+    pub fn with_room(self, most: usize) -> Table<K, P> {
+        Table { most, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, P>> {
@@ -66,7 +72,7 @@ impl<K: Clone + Eq + Hash, P> Table<K, P> {
     /// # Errors
     /// Those of making it.
     pub fn plan(&self, key: &K, make: impl FnOnce() -> Result<P>) -> Result<Arc<P>> {
-        let slot = self.lock().slot(key);
+        let slot = self.lock().slot(key, self.most);
         // Others have their plans meanwhile, and whoever wants this one waits for it.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {

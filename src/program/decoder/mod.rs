@@ -1,5 +1,6 @@
 //! A model that makes text, step by step: what its inputs mean ([`inputs`]), the plans of its steps ([`plans`], [`ways`]), the steps of
-//! a sequence ([`sequence`]), prompts in pieces ([`pieces`]), the order of the steps of all calls ([`scheduler`]), the choice of a token
+//! a sequence ([`sequence`]), prompts in pieces ([`pieces`]), the order of the steps of all calls ([`scheduler`]), steps of several at once
+//! ([`together`]), the choice of a token
 //! ([`sampling`]), and sequences that are continued ([`session`]).
 //!
 //! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
@@ -15,6 +16,7 @@ mod sampling;
 mod scheduler;
 mod sequence;
 mod session;
+mod together;
 mod ways;
 
 pub use inputs::ConstantInput;
@@ -49,6 +51,7 @@ pub struct Decoder {
     /// How long pieces of prompts take.
     pace: Mutex<pieces::Pace>,
     scheduler: scheduler::Scheduler,
+    together: together::Together,
 }
 
 impl Decoder {
@@ -83,14 +86,20 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (begins_alone, pace, scheduler) = Default::default();
+        let (begins_alone, pace, scheduler, together) = Default::default();
         let plans = Table::new(true);
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler })
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler, together })
     }
 
     fn pace(&self) -> MutexGuard<'_, pieces::Pace> {
         // Whatever it is, pieces end.
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many steps of sequences have run, in how many runs, and why steps do not run together, if that was found out.
+    pub fn figures(&self) -> (u64, u64, Option<Error>) {
+        let (steps, runs) = self.scheduler.figures();
+        (steps, runs, self.together.refusal())
     }
 
     /// The names of inputs that need a value.

@@ -122,8 +122,17 @@ fn piece(left: usize, most: usize, may_pad: bool, may_exceed: bool) -> (usize, u
         return (filled(left), left);
     }
     let largest = most.min(left);
+    let power = 1 << largest.ilog2();
     let count = match largest {
-        ..=8 => 1 << largest.ilog2(),
+        // Nearer to what it may be, in few sizes.
+        4.. if !may_exceed => {
+            if largest >= power + power / 2 {
+                power + power / 2
+            } else {
+                power
+            }
+        }
+        ..=8 => power,
         _ => largest / step(largest) * step(largest),
     };
     (count, count)

@@ -41,6 +41,11 @@ impl Decoder {
     }
 
     fn make(&self, extent: &Extent) -> Result<Plan> {
+        self.draft(extent)?.build(&self.program, &self.caches)
+    }
+
+    /// The graph for an extent, before it is compiled.
+    pub(super) fn draft(&self, extent: &Extent) -> Result<Draft> {
         let (graph, most_bytes) = self.graph(extent)?;
         let (graph, padding) = match extent.way.bucket.is_exact() {
             true => (graph, Vec::new()),
@@ -50,6 +55,6 @@ impl Decoder {
                 for_all_lengths(graph, extent.rows, bucket, shorter, |name| self.is_cache(name))?
             }
         };
-        Draft { graph, padding, most_bytes }.build(&self.program, &self.caches)
+        Ok(Draft { graph, padding, most_bytes })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! - A call gives its sequences to the [`Scheduler`], and waits for their logits. One of the waiting threads leads: it runs what is next,
 //!   whoever asked for it, until its own sequences are done. A call that is alone so runs its steps on its own thread.
-//! - Steps run in the order in which they are asked for.
+//! - Steps that wait run together ([`super::together`]), or where that cannot be, in the order in which they are asked for. What script has just
+//!   got a token of will soon ask for the next one, and so is waited for, a little.
 //! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps, and follows when
 //!   each of the waiting steps has run. Pieces of several prompts alternate.
 //! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
@@ -10,8 +11,9 @@
 use super::Decoder;
 use super::inputs::Extent;
 use super::sequence::Sequence;
-use crate::error::Result;
-use crate::program::caches::AHEAD;
+use super::together;
+use crate::error::{Error, Kind, Result};
+use crate::program::caches::{AHEAD, Plan};
 use crate::program::run::spawn;
 use crate::timeline::{Watch, from_panic};
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +30,8 @@ const FIRST_BESIDE: usize = 4;
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// A call is under way for so long behind its last step: script may take that long to ask for the next one.
 const UNDER_WAY: Duration = Duration::from_millis(250);
+/// Steps wait for others for a quarter of what a step takes, within these.
+const LINGER: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(4)];
 
 /// A sequence, and the tokens that the model is to see.
 #[derive(Debug, Default)]
@@ -54,14 +58,25 @@ struct State {
     waiting: VecDeque<Job>,
     ended: HashMap<u64, Fed>,
     tickets: u64,
-    /// By call: when its last step ended.
-    calls: HashMap<u64, Instant>,
+    calls: HashMap<u64, Call>,
     /// Steps that run before the next piece.
     steps_first: usize,
     /// How long a step took lately.
     step: Option<Duration>,
     /// Tokens of the next piece beside the steps of others.
     piece: Option<usize>,
+    /// Steps of sequences, and runs that they took.
+    figures: (u64, u64),
+}
+
+/// A call that has got a token.
+#[derive(Debug)]
+struct Call {
+    ended: Instant,
+    /// Its script has the token.
+    is_away: bool,
+    /// It was not back in time when it was waited for.
+    is_late: bool,
 }
 
 /// A feed that is under way.
@@ -72,6 +87,8 @@ struct Job {
     feed: Feed,
     watch: Watch,
     planning: Planning,
+    /// A step together with others has failed.
+    is_alone: bool,
 }
 
 /// Who makes the next plan of a job, if it is missing.
@@ -84,10 +101,13 @@ enum Planning {
     Tried,
 }
 
-enum Action {
-    Step(Job),
+enum Next {
+    /// In the order in which they came.
+    Steps(Vec<Job>),
     /// At most so many tokens.
     Piece(Job, Option<usize>),
+    /// Until something changes, or that time comes.
+    Wait(Option<Instant>),
 }
 
 impl Job {
@@ -97,26 +117,68 @@ impl Job {
 }
 
 impl State {
-    /// What runs next, if anything can.
-    fn next(&mut self) -> Option<Action> {
+    /// What runs next, or how long nothing does. Whether steps can run together.
+    fn next(&mut self, may_join: bool) -> Next {
         let ready = |job: &Job| job.planning != Planning::Elsewhere;
         let steps = self.waiting.iter().filter(|job| !job.is_prompt() && ready(job)).count();
         let piece = self.waiting.iter().position(|job| job.is_prompt() && ready(job));
-        if let Some(piece) = piece.filter(|_| steps == 0 || self.steps_first == 0) {
+        if let Some(job) = piece.filter(|_| steps == 0 || self.steps_first == 0).and_then(|piece| self.waiting.remove(piece)) {
             self.steps_first = steps.max(1);
-            let job = self.waiting.remove(piece)?;
-            let most = self.has_others(job.call).then(|| self.piece.unwrap_or(FIRST_BESIDE));
-            return Some(Action::Piece(job, most));
+            let most = self.has_steps(job.call).then(|| self.piece.unwrap_or(FIRST_BESIDE));
+            return Next::Piece(job, most);
         }
-        self.steps_first = self.steps_first.saturating_sub(1);
-        let step = self.waiting.iter().position(|job| !job.is_prompt() && ready(job))?;
-        self.waiting.remove(step).map(Action::Step)
+        if steps == 0 {
+            return Next::Wait(None);
+        }
+        let until = if may_join && steps < together::MOST { self.expected() } else { None };
+        if until.is_some() {
+            return Next::Wait(until);
+        }
+        let (mut wanted, mut others) = (Vec::with_capacity(steps), VecDeque::with_capacity(self.waiting.len()));
+        for job in self.waiting.drain(..) {
+            if !job.is_prompt() && ready(&job) { wanted.push(job) } else { others.push_back(job) }
+        }
+        self.waiting = others;
+        Next::Steps(wanted)
+    }
+
+    /// How long steps wait for others.
+    fn linger(&self) -> Duration {
+        let [least, most] = LINGER;
+        (self.step.unwrap_or(FIRST_STEP) / 4).clamp(least, most)
+    }
+
+    /// Until when calls are waited for that will soon ask for a step.
+    fn expected(&self) -> Option<Instant> {
+        let (now, linger) = (Instant::now(), self.linger());
+        let away = self.calls.values().filter(|call| call.is_away && !call.is_late);
+        away.map(|call| call.ended + linger).filter(|until| *until > now).max()
+    }
+
+    /// A call asks for something.
+    fn came(&mut self, call: u64) {
+        let linger = self.linger();
+        if let Some(call) = self.calls.get_mut(&call) {
+            (call.is_away, call.is_late) = (false, call.ended.elapsed() > linger);
+        }
+    }
+
+    /// A call gets what it has asked for.
+    fn goes(&mut self, call: u64) {
+        let now = Instant::now();
+        let call = self.calls.entry(call).or_insert(Call { ended: now, is_away: true, is_late: false });
+        (call.ended, call.is_away) = (now, true);
     }
 
     /// Whether other calls are under way.
     fn has_others(&self, call: u64) -> bool {
-        self.waiting.iter().any(|job| job.call != call)
-            || self.calls.iter().any(|(&other, ended)| other != call && ended.elapsed() < UNDER_WAY)
+        self.waiting.iter().any(|job| job.call != call) || self.has_steps(call)
+    }
+
+    /// Whether other calls are under way that have seen their prompts.
+    fn has_steps(&self, call: u64) -> bool {
+        self.waiting.iter().any(|job| job.call != call && !job.is_prompt())
+            || self.calls.iter().any(|(&other, of_other)| other != call && of_other.ended.elapsed() < UNDER_WAY)
     }
 
     /// What became of the jobs of a call, when all have ended.
@@ -128,7 +190,6 @@ impl State {
     }
 
     fn end(&mut self, job: Job, result: Result<Vec<f32>>) {
-        self.calls.insert(job.call, Instant::now());
         self.ended.insert(job.ticket, (job.feed, result));
     }
 
@@ -145,8 +206,9 @@ impl State {
         any
     }
 
-    /// A step took so long.
-    fn took(&mut self, time: Duration) {
+    /// A step of so many sequences took so long.
+    fn took(&mut self, sequences: usize, time: Duration) {
+        self.figures = (self.figures.0 + sequences as u64, self.figures.1 + 1);
         self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
     }
 
@@ -181,9 +243,24 @@ impl Scheduler {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Forgets the calls of a session.
+    /// How many steps of sequences have run, and in how many runs.
+    pub fn figures(&self) -> (u64, u64) {
+        self.lock().figures
+    }
+
+    /// The call of a session has ended: nobody waits for it.
     pub fn leave(&self, call: u64) {
         self.lock().calls.remove(&call);
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
+        match until {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
     }
 
     /// A plan was made, or was tried to be made, on another thread.
@@ -200,69 +277,114 @@ impl Decoder {
     pub(super) fn feed(self: &Arc<Self>, call: u64, feeds: Vec<Feed>, watch: &Watch) -> Vec<Fed> {
         let scheduler = &self.scheduler;
         let mut state = scheduler.lock();
+        state.came(call);
         let mut tickets = Vec::with_capacity(feeds.len());
         for feed in feeds {
             let ticket = state.tickets;
             state.tickets += 1;
             tickets.push(ticket);
-            state.waiting.push_back(Job { ticket, call, feed, watch: watch.clone(), planning: Planning::Open });
+            state.waiting.push_back(Job { ticket, call, feed, watch: watch.clone(), planning: Planning::Open, is_alone: false });
         }
         loop {
             if state.sweep() {
                 scheduler.changed.notify_all();
             }
             if let Some(fed) = state.take(&tickets) {
+                state.goes(call);
                 if !state.waiting.is_empty() {
                     scheduler.changed.notify_all();
                 }
                 return fed;
             }
-            let action = if state.is_led { None } else { state.next() };
-            let Some(action) = action else {
-                state = scheduler.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let next = if state.is_led { Next::Wait(None) } else { state.next(self.together.refusal().is_none()) };
+            if let Next::Wait(until) = next {
+                state = scheduler.wait(state, until);
                 continue;
-            };
+            }
             state.is_led = true;
             drop(state);
             let lead = Lead(scheduler);
-            self.act(action, call);
+            match next {
+                Next::Steps(jobs) => self.run_steps(jobs, call),
+                Next::Piece(job, most) => self.run_piece(job, most, call),
+                Next::Wait(_) => {}
+            }
             drop(lead);
             state = scheduler.lock();
         }
     }
 
-    /// Runs what is next. `leader` is the call whose thread does it.
-    fn act(self: &Arc<Self>, action: Action, leader: u64) {
-        let (job, most, tokens) = match action {
-            Action::Step(job) => (job, None, 1),
-            Action::Piece(job, most) => {
-                let (count, _) = self.next_piece(&job.feed, most);
-                (job, most, count)
-            }
-        };
-        let Some(mut job) = self.planned_elsewhere(job, tokens) else { return };
-        if job.is_prompt() {
-            let done = guarded(|| self.feed_piece(&mut job.feed, most, &job.watch));
-            let mut state = self.scheduler.lock();
-            match done {
-                Ok((count, time)) => {
-                    if most.is_some() {
-                        state.took_piece(count, time);
-                    }
-                    job.planning = Planning::Open;
-                    state.waiting.push_back(job);
+    /// Runs a piece of a prompt. `leader` is the call whose thread does it.
+    fn run_piece(self: &Arc<Self>, job: Job, most: Option<usize>, leader: u64) {
+        let (count, _) = self.next_piece(&job.feed, most);
+        let Some(mut job) = self.planned_elsewhere(job, count) else { return };
+        let done = guarded(|| self.feed_piece(&mut job.feed, most, &job.watch));
+        let mut state = self.scheduler.lock();
+        match done {
+            Ok((count, time)) => {
+                if most.is_some() {
+                    state.took_piece(count, time);
                 }
-                Err(error) => self.end(&mut state, job, Err(error), leader),
+                job.planning = Planning::Open;
+                state.waiting.push_back(job);
             }
-            return;
+            Err(error) => self.end(&mut state, job, Err(error), leader),
         }
+    }
+
+    /// Runs the first of some steps, with as many others as can run with it.
+    fn run_steps(self: &Arc<Self>, mut jobs: Vec<Job>, leader: u64) {
+        let able: Vec<usize> = (0..jobs.len()).filter(|&job| !jobs[job].is_alone).collect();
+        let feeds: Vec<&Feed> = able.iter().map(|&job| &jobs[job].feed).collect();
+        let found = if able.first() == Some(&0) && feeds.len() > 1 { self.joinable(&feeds) } else { None };
+        let numbers = found.as_ref().map_or(vec![0], |(numbers, ..)| numbers.iter().map(|&number| able[number]).collect());
+        let mut group: Vec<Option<Job>> = numbers.iter().map(|_| None).collect();
+        {
+            let mut state = self.scheduler.lock();
+            state.steps_first = state.steps_first.saturating_sub(numbers.len());
+            // The others keep their places.
+            for (number, job) in jobs.drain(..).enumerate().rev() {
+                match numbers.iter().position(|&other| other == number) {
+                    Some(place) => group[place] = Some(job),
+                    None => state.waiting.push_front(job),
+                }
+            }
+        }
+        let group: Vec<Job> = group.into_iter().flatten().collect();
+        match found {
+            Some((_, extents, plan)) => self.run_together(group, &extents, &plan, leader),
+            None => group.into_iter().for_each(|job| self.run_step(job, leader)),
+        }
+    }
+
+    fn run_step(self: &Arc<Self>, job: Job, leader: u64) {
+        let Some(mut job) = self.planned_elsewhere(job, 1) else { return };
         let began = Instant::now();
         let logits = guarded(|| self.last_step(&mut job.feed, &job.watch));
         let mut state = self.scheduler.lock();
         if logits.is_ok() {
-            state.took(began.elapsed());
+            state.took(1, began.elapsed());
         }
         self.end(&mut state, job, logits, leader);
+    }
+
+    fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, extents: &[Extent], plan: &Plan, leader: u64) {
+        let began = Instant::now();
+        let mut feeds: Vec<&mut Feed> = jobs.iter_mut().map(|job| &mut job.feed).collect();
+        let all = guarded(|| self.step_together(&mut feeds, extents, plan));
+        let mut state = self.scheduler.lock();
+        let Ok(all) = all else {
+            // Whose fault it is comes out when each runs alone.
+            for mut job in jobs.into_iter().rev() {
+                job.is_alone = true;
+                state.waiting.push_front(job);
+            }
+            return;
+        };
+        state.took(jobs.len(), began.elapsed());
+        for (job, logits) in jobs.into_iter().zip(all) {
+            self.end(&mut state, job, logits, leader);
+        }
     }
 
     fn end(&self, state: &mut State, job: Job, result: Result<Vec<f32>>, leader: u64) {
@@ -305,7 +427,7 @@ impl Decoder {
         let logits = self.step(sequence, pending, true, watch)?;
         pending.clear();
         self.prepare(sequence);
-        logits.ok_or_else(|| crate::error::Error::new(crate::error::Kind::Operation, "no logits (internal error)"))
+        logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
     }
 
     /// Has the plan made that is needed soon, if it serves several lengths.

@@ -99,31 +99,64 @@ impl Decoder {
         watch: &Watch,
     ) -> Result<Option<Vec<f32>>> {
         let (extent, plan) = self.plan_of(sequence, tokens.len())?;
-        let (before, new) = (sequence.tokens.len(), tokens.len());
-        let padding = extent.rows.saturating_sub(before);
-        let span = Span { padding, had: extent.rows - padding, new };
-        let tokens_of_step = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0 };
-        sequence.rows.resize_with(self.caches.rows.len(), || None);
-        let Sequence { rows, states, given, .. } = &mut *sequence;
-        let mut step = DecoderStep { decoder: self, plan: &plan, rows, states, given, tokens: tokens_of_step, wants_logits };
+        let (span, mut step) = self.lane_step(sequence, tokens, &extent, &plan, wants_logits);
         let caller = Caller { method: "generate", label: String::new(), watch: watch.clone() };
         let values = caches::run(&self.program, &plan, span, &mut step, caller);
         if values.is_err() {
             // Their memory may not be there.
             sequence.given.iter().for_each(ConstantInput::forget);
         }
-        let logits = self.remember(sequence, &plan, values?)?;
+        let logits = self.keep(sequence, tokens, &plan, values?.into_iter().enumerate().collect(), wants_logits)?;
+        Ok(wants_logits.then_some(logits))
+    }
+
+    /// A step of a sequence, and the rows that it works on.
+    pub(super) fn lane_step<'a>(
+        &'a self,
+        sequence: &'a mut Sequence,
+        tokens: &'a [u32],
+        extent: &Extent,
+        plan: &'a Plan,
+        wants_logits: bool,
+    ) -> (Span, DecoderStep<'a>) {
+        let (before, new) = (sequence.tokens.len(), tokens.len());
+        let padding = extent.rows.saturating_sub(before);
+        let span = Span { padding, had: extent.rows - padding, new };
+        let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0 };
+        sequence.rows.resize_with(self.caches.rows.len(), || None);
+        let Sequence { rows, states, given, .. } = sequence;
+        (span, DecoderStep { decoder: self, plan, rows, states, given, tokens, wants_logits })
+    }
+
+    /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives its logits, if they are wanted.
+    pub(super) fn keep(
+        &self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        plan: &Plan,
+        values: Vec<(usize, Option<OutputValue>)>,
+        wants_logits: bool,
+    ) -> Result<Vec<f32>> {
+        let logits = self.remember(sequence, plan, values)?;
         sequence.tokens.extend_from_slice(tokens);
-        if wants_logits && logits.is_none() {
-            return Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)));
+        match logits {
+            None if wants_logits => {
+                Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)))
+            }
+            logits => Ok(logits.unwrap_or_default()),
         }
-        Ok(logits)
     }
 
     /// Keeps the rows and states that a step has made; gives its logits.
-    fn remember(&self, sequence: &mut Sequence, plan: &Plan, values: Vec<Option<OutputValue>>) -> Result<Option<Vec<f32>>> {
+    fn remember(
+        &self,
+        sequence: &mut Sequence,
+        plan: &Plan,
+        values: Vec<(usize, Option<OutputValue>)>,
+    ) -> Result<Option<Vec<f32>>> {
         let mut logits = None;
-        for ((output, descriptor), value) in plan.outputs.iter().zip(values) {
+        for (number, value) in values {
+            let (output, descriptor) = &plan.outputs[number];
             match (*output, value) {
                 (Output::Cache(cache), Some(OutputValue::Rows(rows))) => sequence.rows[cache] = Some(rows),
                 (Output::State(number), Some(OutputValue::State(memory))) => {
@@ -146,7 +179,7 @@ impl Decoder {
 }
 
 /// A step whose masks and positions are made here.
-struct DecoderStep<'a> {
+pub(super) struct DecoderStep<'a> {
     decoder: &'a Decoder,
     plan: &'a Plan,
     rows: &'a mut [Option<Rows>],

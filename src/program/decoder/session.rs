@@ -104,6 +104,11 @@ impl Session {
         self.lock_watch().give_up();
     }
 
+    /// The call has ended, so that others need not wait for it.
+    pub fn leave(&self) {
+        self.decoder.scheduler.leave(self.call);
+    }
+
     /// What is known of earlier sequences is kept as far as they begin alike.
     fn begin(&self, begin: Prompts) -> Result<Next> {
         let Prompts { prompts, count, sampling, seed, given } = begin;
@@ -226,7 +231,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.decoder.scheduler.leave(self.call);
+        self.leave();
     }
 }
 

@@ -1,0 +1,100 @@
+// measure-batch.mjs ENGINE MODEL THREADS SEQUENCES PASTS TOKENS PROMPT LLAMA: prints as JSON how many tokens a second so many sequences get
+// together behind so many tokens each, the share of the slowest, and what a prompt that comes in does to the steps of another sequence. The
+// first pass is not timed: plans are made, pages are touched.
+
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { median } from '../statistics.mjs';
+
+const require = createRequire(import.meta.url);
+const [engine, model, threads, sequences, pasts, count, long, llama] = process.argv.slice(2);
+const numbers = (list) => list.split(',').filter(Boolean).map(Number);
+
+/** A function that continues the sequence of that number by so many tokens, and calls back at each. */
+async function webnn() {
+  const { ml } = require('../../lib/index.js');
+  const { loadOnnx } = require('../../lib/onnx.js');
+  const { generate } = require('../../lib/generate.js');
+  const context = await ml.createContext({ accelerated: false, numThreads: Number(threads) });
+  const loaded = await loadOnnx(context, model);
+  return async (sequence, prompt, most, each) => {
+    for await (const { id } of generate(loaded, prompt, { maxNewTokens: most })) each(id);
+  };
+}
+
+async function llamaCpp() {
+  const { getLlama } = await import(pathToFileURL(path.resolve(llama, 'node_modules/node-llama-cpp/dist/index.js')));
+  const library = await getLlama({ gpu: false, build: 'never', logLevel: 'error', maxThreads: Number(threads) });
+  const loaded = await library.loadModel({ modelPath: model });
+  const longest = Math.max(...numbers(pasts), Number(long)) + 2 * Number(count) + 8;
+  const most = Math.max(...numbers(sequences), 2);
+  const context = await loaded.createContext({ contextSize: longest, sequences: most, batchSize: 512, threads: Number(threads) });
+  const all = Array.from({ length: most }, () => context.getSequence());
+  return async (sequence, prompt, left, each) => {
+    await all[sequence].clearHistory();
+    for await (const token of all[sequence].evaluate(prompt, { temperature: 0 })) {
+      each(token);
+      left -= 1;
+      if (left === 0) break;
+    }
+  };
+}
+
+const run = await { 'webnn-node': webnn, 'llama.cpp': llamaCpp }[engine]();
+const promptOf = (length, seed) => Array.from({ length }, (_, i) => ((i * 7919 + 13 + 31 * seed) % 250) + 3);
+
+/** When each sequence got its tokens. */
+async function together(batch, past, tokens) {
+  const times = Array.from({ length: batch }, () => []);
+  await Promise.all(times.map((own, i) => run(i, promptOf(past, i), tokens, () => own.push(performance.now()))));
+  return times;
+}
+
+const found = {};
+for (const past of numbers(pasts)) {
+  for (const batch of numbers(sequences)) {
+    const rates = [];
+    const shares = [];
+    for (let pass = 0; pass < 3; pass++) {
+      // While all are under way: the last ones get their first token when others have had many.
+      const times = await together(batch, past, Number(count) * (batch + 1));
+      const [first, last] = [Math.max(...times.map((own) => own[0])), Math.min(...times.map((own) => own.at(-1)))];
+      const counts = times.map((own) => own.filter((time) => time > first && time <= last).length);
+      const sum = counts.reduce((a, b) => a + b, 0);
+      if (pass === 0 || last <= first) continue;
+      rates.push((1000 * sum) / (last - first));
+      shares.push((Math.min(...counts) * batch) / sum);
+    }
+    found[`${batch} behind ${past}, tokens/s`] = median(rates);
+    if (batch > 1) found[`${batch} behind ${past}, share of the slowest`] = median(shares);
+  }
+}
+
+/** How long a prompt takes, beside a sequence or alone, and how long that sequence waits for a token. */
+async function prompt(isAlone) {
+  const times = [];
+  let ends = false;
+  const steps = isAlone ? undefined : run(0, promptOf(8, 1), 1e6, () => {
+    times.push(performance.now());
+    if (ends) throw new Error('enough');
+  });
+  while (!isAlone && times.length < 40) await new Promise((resolve) => { setTimeout(resolve, 1); });
+  const begin = performance.now();
+  await run(1, promptOf(Number(long), 2), 1, () => {});
+  const time = performance.now() - begin;
+  ends = true;
+  await steps?.catch(() => {});
+  const gaps = (from, to) => times.slice(1).map((end, i) => [end, end - times[i]]).filter(([end]) => end > from && end <= to).map(([, gap]) => gap);
+  return { time, longest: Math.max(...gaps(begin, begin + time)), step: median(gaps(times[10], begin)) };
+}
+
+if (Number(long) > 0) {
+  await prompt(false);
+  const [beside, alone] = [await prompt(false), await prompt(true)];
+  found[`longest wait beside a prompt of ${long}, steps`] = beside.longest / beside.step;
+  found[`a prompt of ${long} beside a sequence, of its time alone`] = beside.time / alone.time;
+}
+found.memory = process.resourceUsage().maxRSS / 1024;
+process.stdout.write(JSON.stringify(found));
+process.exit(0);

@@ -1,0 +1,148 @@
+//! Joined steps give what the steps of each sequence give, whatever cannot be computed for all at once.
+
+use super::join::{Joined, join};
+use crate::backend::cpu::reference::interpret;
+use crate::graph::attribute::Modulo;
+use crate::graph::ops::cumulative::CumulativeSum;
+use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::ops::matmul::Matmul;
+use crate::graph::ops::movement::{Concat, Reshape, Transpose};
+use crate::graph::ops::softmax::Softmax;
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
+use std::sync::Arc;
+
+const WIDTH: u32 = 16;
+
+/// A step of a sequence with so many rows in its cache, under construction.
+struct Sketch {
+    builder: GraphBuilder,
+    rows: u32,
+    x: OperandId,
+    weights: u32,
+}
+
+fn numbers(count: usize, seed: u32) -> Vec<u8> {
+    let number = |at: usize| ((at as u32 + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503)) >> 20) as f32;
+    (0..count).flat_map(|at| (number(at) / 4096.0 - 0.5).to_ne_bytes()).collect()
+}
+
+impl Sketch {
+    fn new(rows: u32) -> Sketch {
+        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+        let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 1, WIDTH])).unwrap();
+        Sketch { builder, rows, x, weights: 0 }
+    }
+
+    fn push(&mut self, op: impl Into<Op>) -> OperandId {
+        self.builder.push_op(op, "the node").unwrap()[0]
+    }
+
+    /// A product with weights.
+    fn project(&mut self, a: OperandId, columns: u32) -> OperandId {
+        self.weights += 1;
+        let descriptor = Descriptor::new(DataType::Float32, [WIDTH, columns]);
+        let bytes = numbers((WIDTH * columns) as usize, self.weights);
+        let b = self.builder.constant(descriptor, ConstantBytes::new(bytes)).unwrap();
+        self.push(Matmul { a, b })
+    }
+
+    fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
+        self.push(Binary { kind: BinaryKind::Add, a, b })
+    }
+
+    /// The cache with a new row, and what attention to it gives.
+    fn attention(&mut self, query: OperandId, key: OperandId) -> (OperandId, OperandId) {
+        let past = self.builder.input("past", Descriptor::new(DataType::Float32, [self.rows, 1, WIDTH])).unwrap();
+        let new = self.push(Transpose { input: key, permutation: Some(vec![1, 0, 2]) });
+        let all = self.push(Concat { inputs: vec![past, new], axis: 0 });
+        let keys = self.push(Transpose { input: all, permutation: Some(vec![1, 2, 0]) });
+        let scores = self.push(Matmul { a: query, b: keys });
+        let weights = self.push(Softmax { input: scores, axis: 2 });
+        let values = self.push(Transpose { input: all, permutation: Some(vec![1, 0, 2]) });
+        (all, self.push(Matmul { a: weights, b: values }))
+    }
+
+    /// A decoder of one layer, in which something is done to a projection.
+    fn decoder(rows: u32, change: impl FnOnce(&mut Sketch, OperandId) -> OperandId) -> Graph {
+        let mut sketch = Sketch::new(rows);
+        let (query, key) = (sketch.project(sketch.x, WIDTH), sketch.project(sketch.x, WIDTH));
+        let query = change(&mut sketch, query);
+        let (all, mixed) = sketch.attention(query, key);
+        let mixed = sketch.project(mixed, WIDTH);
+        let sum = sketch.add(sketch.x, mixed);
+        let logits = sketch.project(sum, 2 * WIDTH);
+        sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), logits)]).unwrap()
+    }
+}
+
+fn products(graph: &Graph) -> usize {
+    graph.nodes.iter().filter(|node| matches!(node.op, Op::Matmul(_))).count()
+}
+
+/// Holds the joined step against that of each sequence.
+fn expect_same(lanes: &[Graph], joined: &Joined) {
+    let seed_of = |lane: usize, name: &str| (7 * lane + name.len()) as u32;
+    let bytes_of = |graph: &Graph, id: OperandId, lane: usize, name: &str| {
+        numbers(graph.descriptor(id).byte_length() / 4, seed_of(lane, name))
+    };
+    let given = joined.graph.inputs.iter().zip(&joined.inputs);
+    let given: Vec<Vec<u8>> = given.map(|((_, id), (lane, name))| bytes_of(&joined.graph, *id, *lane, name)).collect();
+    let found = interpret(&joined.graph, &given.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
+    for (lane, graph) in lanes.iter().enumerate() {
+        let own: Vec<Vec<u8>> = graph.inputs.iter().map(|(name, id)| bytes_of(graph, *id, lane, name)).collect();
+        let alone = interpret(graph, &own.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
+        for ((name, _), wanted) in graph.outputs.iter().zip(alone) {
+            let output = joined.outputs.iter().position(|(of, other)| *of == lane && other == name).unwrap();
+            assert!(found[output] == wanted, "{name} of the sequence {lane}");
+        }
+    }
+}
+
+#[test]
+fn weights_are_read_once_and_caches_apart() {
+    for rows in [&[3, 5, 3][..], &[4; 4], &[1, 9]] {
+        let lanes: Vec<Graph> = rows.iter().map(|&rows| Sketch::decoder(rows, |_, query| query)).collect();
+        let joined = join(&lanes.iter().collect::<Vec<_>>()).unwrap();
+        // Of six for each sequence.
+        assert_eq!(products(&joined.graph), 4 + 2 * rows.len());
+        expect_same(&lanes, &joined);
+    }
+}
+
+type Change = fn(&mut Sketch, OperandId) -> OperandId;
+
+#[test]
+fn what_would_mix_sequences_stays_apart() {
+    let changes: [Change; 4] = [
+        // In the place where sequences are stacked.
+        |s, query| s.push(CumulativeSum { input: query, axis: Modulo(0), exclusive: false, reversed: false }),
+        // The sequences come to lie along another axis.
+        |s, query| {
+            let turned = s.push(Transpose { input: query, permutation: Some(vec![2, 1, 0]) });
+            s.push(Transpose { input: turned, permutation: Some(vec![2, 1, 0]) })
+        },
+        |s, query| s.push(Reshape { input: query, new_shape: vec![1, 1, WIDTH] }),
+        // Each has its own numbers, which are broadcast.
+        |s, query| {
+            let own = s.builder.input("own", Descriptor::new(DataType::Float32, [WIDTH])).unwrap();
+            s.add(query, own)
+        },
+    ];
+    for change in changes {
+        let lanes: Vec<Graph> = [3, 6].iter().map(|&rows| Sketch::decoder(rows, change)).collect();
+        let joined = join(&lanes.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(products(&joined.graph), 8);
+        expect_same(&lanes, &joined);
+    }
+}
+
+#[test]
+fn graphs_that_cannot_be_joined_are_refused() {
+    let plain = Sketch::decoder(3, |_, query| query);
+    let other = Sketch::decoder(3, |s, query| s.add(query, query));
+    assert!(join(&[&plain, &other]).unwrap_err().contains("other forms"));
+    let mut sketch = Sketch::new(2);
+    let (all, mixed) = sketch.attention(sketch.x, sketch.x);
+    let graph = sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
+    assert!(join(&[&graph, &graph]).unwrap_err().contains("no product with weights"));
+}
