@@ -119,12 +119,10 @@ fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> 
     for (tensor, descriptor) in &tensors[graph.inputs.len()..] {
         let mut bytes = vec![0u8; descriptor.byte_length()];
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: `bytes` is not touched until the read has reported, which `wait` waits for.
-        wait(&|done| Task::Read {
-            tensor: *tensor,
-            into: unsafe { HostBuffer::new(start, length) },
-            watch: Watch::default(),
-            done,
+        wait(&|done| {
+            // SAFETY: `bytes` is not touched until the read has reported, which `wait` waits for.
+            let into = unsafe { HostBuffer::new(start, length) };
+            Task::Read { tensor: *tensor, into, watch: Watch::default(), done }
         });
         results.push(bytes);
     }
