@@ -34,6 +34,8 @@ test('fifteen copies of the package with contexts of a GPU add no more than one 
   });
   nodes.off('warning', note);
   for (const context of contexts) context.destroy();
-  expect(warnings).toEqual([]);
+  // That a GPU is software is told by one of the copies.
+  const ofPackage = warnings.filter((text) => text.startsWith('WebNNWarning: the only GPU'));
+  expect([warnings.length - ofPackage.length, ofPackage.length <= 1]).toEqual([0, true]);
   expect(nodes.listenerCount('exit') - before).toBeLessThanOrEqual(1);
 });
