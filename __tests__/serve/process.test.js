@@ -7,6 +7,7 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const http = require('node:http');
 const https = require('node:https');
+const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
@@ -76,6 +77,16 @@ test('answers everything that it has accepted before SIGTERM, refuses what comes
   agent.destroy();
 });
 
+test('ends with 0 also if somebody does not end a request', async () => {
+  const { child, origin, ended, ready } = await start('--grace', '4');
+  await ready();
+  const request = http.request(`${origin}/v2/models/double/infer`, { method: 'POST', headers: { 'content-length': 100 } }).on('error', () => {});
+  request.write('{');
+  await setTimeout(200);
+  child.kill('SIGTERM');
+  expect(await ended).toBe(0);
+});
+
 test('ends with 0 also while it loads, and is not ready until then', async () => {
   const { child, origin, ended } = await start();
   const { status } = await fetch(`${origin}/v2/health/ready`).catch(() => ({ status: 'ended' }));
@@ -114,7 +125,7 @@ describe('a server with limits', () => {
   let server;
   let origin;
   beforeAll(async () => {
-    server = await createServer({ models, maxInFlight: 2, token: 'secret', requestTimeout: 1000, maxConnections: 50 });
+    server = await createServer({ models, maxInFlight: 2, token: 'secret', maxReceiving: 2 ** 20 });
     origin = await server.listen({ port: 0, host: '127.0.0.1' });
   });
   afterAll(() => server.close());
@@ -140,9 +151,24 @@ describe('a server with limits', () => {
     expect((await fetch(`${origin}/v2`, { headers })).status).toBe(200);
   });
 
-  test('goes on when clients hang up in the middle of requests, and answers others beside slow senders', async () => {
+  test('answers beside a thousand idle connections', async () => {
+    const { port } = server.server.address();
+    const idle = await Promise.all(
+      Array.from({ length: 1000 }, async (_, i) => {
+        const socket = net.connect(port, '127.0.0.1').on('error', () => {});
+        await once(socket, 'connect');
+        // Some say nothing, some begin a request.
+        if (i % 2) socket.write('POST /v2/models/double/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: 100\r\n\r\n{');
+        return socket;
+      }),
+    );
+    expect((await post(origin, 'double', [1, 2], { headers })).status).toBe(200);
+    for (const socket of idle) socket.destroy();
+  });
+
+  test('goes on when clients hang up in the middle of requests, and answers others beside slow senders, which are limited', async () => {
     const begin = () => {
-      const request = http.request(`${origin}/v2/models/double/infer`, { method: 'POST', headers: { ...headers, 'content-length': 1000 } });
+      const request = http.request(`${origin}/v2/models/double/infer`, { method: 'POST', headers: { ...headers, 'content-length': 1_000_000 } });
       request.on('error', () => {});
       request.write('{"inputs":');
       return request;
@@ -150,11 +176,38 @@ describe('a server with limits', () => {
     const senders = Array.from({ length: 20 }, begin);
     await setTimeout(50);
     expect((await post(origin, 'double', [1, 2], { headers })).status).toBe(200);
+    // Those that send much and do not end are cut off; the others are not.
+    let cut = 0;
+    for (const sender of senders.slice(0, 10)) {
+      sender.on('close', () => cut++);
+      sender.write(' '.repeat(400_000));
+    }
+    while (cut < 5) await setTimeout(10);
+    expect((await post(origin, 'double', [1, 2], { headers })).status).toBe(200);
+    expect(senders.slice(10).some(({ destroyed }) => destroyed)).toBe(false);
     for (const sender of senders) sender.destroy();
     await setTimeout(50);
     expect((await post(origin, 'double', [1, 2], { headers })).status).toBe(200);
     expect(server.load.running).toBe(0);
   });
+});
+
+test('makes spans of OpenTelemetry, as children of the request\'s', async () => {
+  const api = require('@opentelemetry/api');
+  const { W3C, tracer, spans } = require('./tracer.js');
+  api.propagation.setGlobalPropagator(W3C);
+  api.trace.setGlobalTracerProvider({ getTracer: () => tracer });
+  const server = await createServer({ models: path.join(models, 'double.onnx'), name: 'double' });
+  const origin = await server.listen({ port: 0, host: '127.0.0.1' });
+  await post(origin, 'double', [1, 2], { headers: { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' } });
+  await post(origin, 'double', [1, 3]);
+  expect(spans).toMatchObject([
+    { name: 'infer double', parent: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }, ended: true, failed: false },
+    { name: 'infer double', parent: undefined, ended: true, failed: true },
+  ]);
+  await server.close();
+  api.trace.disable();
+  api.propagation.disable();
 });
 
 test('counts no request of a client that hangs up before it is answered', async () => {

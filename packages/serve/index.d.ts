@@ -36,6 +36,8 @@ export interface ServeOptions {
   maxElements?: number;
   /** Requests that are answered at a time; more are refused with 429. Default: 256. */
   maxInFlight?: number;
+  /** The most bytes of all requests that have not arrived completely; those that have sent most are cut off. Default: 1 GiB. */
+  maxReceiving?: number;
   /** Default: 4096. */
   maxConnections?: number;
   /** The most milliseconds of a run, if the request does not say. Default: 60,000. */

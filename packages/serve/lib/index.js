@@ -8,6 +8,7 @@ const { ServeError } = require('./errors.js');
 const { listenGrpc } = require('./grpc/index.js');
 const { Load } = require('./load.js');
 const { Metrics } = require('./metrics.js');
+const { Receiving } = require('./receiving.js');
 const { Registry } = require('./models.js');
 const { openai } = require('./openai/index.js');
 const { rest } = require('./rest/index.js');
@@ -23,6 +24,8 @@ const defaults = {
   /** Requests that are answered at a time. */
   maxInFlight: 256,
   maxConnections: 4096,
+  /** Bytes of all requests that have not arrived yet. */
+  maxReceiving: 2 ** 30,
   /** Milliseconds of a run, if the request does not say. */
   timeout: 60_000,
   /** Milliseconds in which a request must have arrived. */
@@ -52,6 +55,7 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
   const own = context === undefined ? await ml.createContext({ deviceType, numThreads, memoryLimit, label: 'serve' }) : undefined;
   const metrics = new Metrics();
   const load = new Load(limits);
+  const receiving = new Receiving(limits);
   const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx);
   const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, versions, log: fastify.log, whenLoaded });
   metrics.follow({ registry, load, context: context ?? own });
@@ -59,8 +63,9 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
   fastify.decorate('registry', registry);
   fastify.decorate('metrics', metrics);
   fastify.decorate('load', load);
+  fastify.decorate('receiving', receiving);
   fastify.decorate('limits', limits);
-  addHooks(fastify, { load, token });
+  addHooks(fastify, { load, receiving, token });
   fastify.addHook('onClose', async () => {
     await registry.close();
     own?.destroy();
@@ -91,7 +96,7 @@ function sourceOf(models, name) {
   return typeof models === 'string' ? { folder: models } : { models };
 }
 
-function addHooks(fastify, { load, token }) {
+function addHooks(fastify, { load, receiving, token }) {
   const requireToken = guard(token);
   const admit = (request, reply) => {
     if (isProbe(request.routeOptions.url)) return;
@@ -100,10 +105,13 @@ function addHooks(fastify, { load, token }) {
     try {
       const ticket = load.accept();
       request.ticket = ticket;
-      // There is no onResponse if the client hangs up at the wrong time.
-      reply.raw.once('close', () => ticket.end());
+      const { socket } = request.raw;
+      receiving.add(socket);
       // No hook tells of a client that hangs up.
-      reply.raw.once('close', () => request.ticket.end());
+      reply.raw.once('close', () => {
+        receiving.delete(socket);
+        ticket.end();
+      });
     } catch (error) {
       // Its body is not read.
       reply.header('connection', 'close');
@@ -113,7 +121,11 @@ function addHooks(fastify, { load, token }) {
   fastify.decorateRequest('ticket', null);
   // With callbacks: promises would cost more than what the hooks do.
   fastify.addHook('onRequest', (request, reply, done) => done(errorOf(() => admit(request, reply))));
-  fastify.addHook('preHandler', ({ ticket }, _reply, done) => done(errorOf(() => ticket?.start())));
+  fastify.addHook('preHandler', ({ raw, ticket }, _reply, done) => {
+    receiving.delete(raw.socket);
+    done(errorOf(() => ticket?.start()));
+  });
+  fastify.addHook('onClose', async () => receiving.close());
   fastify.addHook('onResponse', (request, reply, done) => {
     const { method, url, headers, log } = request;
     if (log.isLevelEnabled?.('debug')) log.debug({ method, url, status: reply.statusCode, ms: reply.elapsedTime, trace: traceOf(headers) }, 'answered');
