@@ -132,6 +132,23 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --ms N           length of a sample in milliseconds (default 500)
   --json FILE      write everything that was measured`,
   },
+  chat: {
+    file: './chat.mjs',
+    about: 'chat completions of the server for 1 to 8 streams, beside another server with OpenAI\'s interface',
+    needs: '--model',
+    usage: `chat --model FOLDER [options]
+
+  --model FOLDER      a decoder with a chat template, as on the hub
+  --beside URL        the interface of another server that runs, such as http://127.0.0.1:8080/v1 of llama.cpp's
+  --beside-model NAME its model (default model)
+  --beside-pid PID    its process, for its memory
+  --streams N,N       numbers of streams (default 1,4,8)
+  --tokens N          tokens of an answer at most (default 128)
+  --words N           words of a question (default 64)
+  --rounds N          rounds, each with both sides (default 3)
+  --threads N         threads of the server (default 2)
+  --json FILE         write everything that was measured`,
+  },
   observing: {
     file: './observing.mjs',
     about: 'what diagnostics channels and WEBNN_TRACE take, on and off',
