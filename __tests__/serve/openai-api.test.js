@@ -219,6 +219,17 @@ test('documents are ranked, in the forms of Jina, Cohere and text-embeddings-inf
   expect(await post('/rerank', { query: long, texts: ['a'] })).toMatchObject([400, { error: { param: 'query' } }]);
 });
 
+test('metrics count tokens, steps, and runs', async () => {
+  const before = await Promise.all(['prompt_tokens', 'generated_tokens', 'generation_steps', 'generation_runs'].map((name) => metric(`webnn_${name}_total`, 'plain')));
+  await post('/v1/completions', { model: 'plain', prompt: 'A', n: 2 });
+  const now = await Promise.all(['prompt_tokens', 'generated_tokens', 'generation_steps', 'generation_runs'].map((name) => metric(`webnn_${name}_total`, 'plain')));
+  const [prompt, generated, steps, runs] = now.map((count, i) => count - before[i]);
+  expect([prompt, generated]).toEqual([1, 16]);
+  expect(steps).toBeGreaterThanOrEqual(14);
+  expect(runs).toBeGreaterThan(0);
+  expect(runs).toBeLessThanOrEqual(steps);
+});
+
 test('requests have names', async () => {
   const idOf = async (headers) => (await fetch(`${url}/v1/models`, { headers })).headers.get('x-request-id');
   expect(await idOf({})).toMatch(/^req_[0-9a-f]{32}$/);

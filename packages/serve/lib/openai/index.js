@@ -24,7 +24,8 @@ const PATHS = { generate: '/v1/chat/completions or /v1/completions', embed: '/v1
  */
 async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }) {
   const limits = { ...LIMITS, ...text };
-  const counted = new TextMetrics(metrics.register);
+  const decoders = () => textModels(registry).filter(({ hub }) => hub.text.kind === 'generate');
+  const counted = new TextMetrics(metrics.register, () => decoders().map(({ name, hub }) => ({ name, model: hub.onnx })));
   fastify.setErrorHandler(answerError);
   // Clients show it with an error.
   fastify.addHook('onRequest', (request, reply, done) => {
