@@ -19,6 +19,8 @@ export default [
   },
   { files: ['**/*.js'], languageOptions: { sourceType: 'commonjs' } },
   { files: ['**/*.mjs'], languageOptions: { sourceType: 'module' } },
+  // What a browser runs.
+  { files: ['packages/serve/lib/page/files/*.js'], languageOptions: { sourceType: 'module', globals: globals.browser } },
   {
     // A function has one idea. A suite of tests is one call.
     ignores: ['__tests__/**'],

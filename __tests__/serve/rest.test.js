@@ -294,6 +294,12 @@ describe('the model repository', () => {
   });
 });
 
+test('refuses pages of other sites', async () => {
+  const unload = (from) => post('/v2/repository/models/none/unload', '{}', { origin: from });
+  for (const from of ['https://example.org', 'null', `${origin}1`]) expect([from, (await unload(from))[0]]).toEqual([from, 403]);
+  expect((await unload(origin))[0]).toBe(404);
+});
+
 test('refuses shared memory politely', async () => {
   const [status, { error }] = await post('/v2/systemsharedmemory/region/r/register', { key: '/x', byte_size: 1 });
   expect([status, error]).toEqual([501, 'shared memory: not supported; send the tensors in the request']);

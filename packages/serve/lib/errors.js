@@ -6,6 +6,7 @@
 const kinds = {
   invalid: [400, 'INVALID_ARGUMENT'],
   unauthorized: [401, 'UNAUTHENTICATED'],
+  forbidden: [403, 'PERMISSION_DENIED'],
   missing: [404, 'NOT_FOUND'],
   large: [413, 'RESOURCE_EXHAUSTED'],
   busy: [429, 'RESOURCE_EXHAUSTED'],

@@ -8,11 +8,12 @@ const { ServeError } = require('./errors.js');
 const { listenGrpc } = require('./grpc/index.js');
 const { Load } = require('./load.js');
 const { Metrics } = require('./metrics.js');
+const { isPage, page } = require('./page/index.js');
 const { Receiving } = require('./receiving.js');
 const { Registry } = require('./models.js');
 const { openai } = require('./openai/index.js');
 const { rest } = require('./rest/index.js');
-const { guard } = require('./security.js');
+const { guard, requireOwnOrigin } = require('./security.js');
 const { serve } = require('./serve.js');
 const { traceOf } = require('./tracing.js');
 
@@ -74,9 +75,10 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
     reply.type(metrics.register.contentType);
     return metrics.text();
   });
-  const setting = { registry, metrics, load, limits, isReady };
+  const setting = { registry, metrics, load, limits, context: context ?? own, isReady };
   await fastify.register(rest, setting);
   await fastify.register(openai, setting);
+  await fastify.register(page, setting);
   const loaded = registry.loadAll();
   fastify.decorate('loaded', loaded);
   try {
@@ -99,7 +101,9 @@ function sourceOf(models, name) {
 function addHooks(fastify, { load, receiving, token }) {
   const requireToken = guard(token);
   const admit = (request, reply) => {
-    if (isProbe(request.routeOptions.url)) return;
+    const { url } = request.routeOptions;
+    if (isProbe(url) || isPage(url)) return;
+    requireOwnOrigin(request.headers);
     requireToken(request.headers.authorization);
     if (request.method !== 'POST') return;
     try {

@@ -16,6 +16,8 @@ const { warmUp } = require('./warm-up.js');
  * @property {number} [timeout] milliseconds
  */
 
+/** By Triton's numbers: 0 is the default, 1 the highest. */
+const PRIORITIES = [undefined, 'high', 'normal', 'low'];
 /** Of a timer. */
 const LONGEST = 2 ** 31 - 1;
 
@@ -83,16 +85,17 @@ class LoadedModel {
    * @param {RunOptions} [options]
    * @returns {Promise<Record<string, any>>}
    */
-  async run(feeds, { outputs, signal, timeout } = {}) {
+  async run(feeds, { outputs, signal, priority = 0, timeout } = {}) {
+    const options = { outputs, signal, priority: PRIORITIES[Math.min(priority, PRIORITIES.length - 1)] };
     if (this.onnx === undefined) throw new ServeError('invalid', `model ${JSON.stringify(this.name)}: it has no tensors to be called with`);
-    if (timeout === undefined || timeout === Infinity) return this.onnx.run(feeds, { outputs, signal });
+    if (timeout === undefined || timeout === Infinity) return this.onnx.run(feeds, options);
     const clock = new AbortController();
     const cancel = () => clock.abort(signal.reason);
     const timer = setTimeout(() => clock.abort(new ServeError('late', `the run did not end within ${timeout} ms`)), Math.min(timeout, LONGEST));
     try {
       if (signal?.aborted) cancel();
       signal?.addEventListener('abort', cancel, { once: true });
-      return await this.onnx.run(feeds, { outputs, signal: clock.signal });
+      return await this.onnx.run(feeds, { ...options, signal: clock.signal });
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', cancel);

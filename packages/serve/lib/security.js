@@ -21,4 +21,14 @@ function guard(token) {
   };
 }
 
-module.exports = { guard };
+/**
+ * Refuses what pages of other sites send: a browser sends it for them, also to a server on this machine.
+ * @param {{ origin?: string, host?: string }} headers
+ */
+function requireOwnOrigin({ origin, host }) {
+  if (origin === undefined) return;
+  const from = URL.canParse(origin) ? new URL(origin).host : origin;
+  if (from !== host) throw new ServeError('forbidden', 'pages of other sites may not call this server');
+}
+
+module.exports = { guard, requireOwnOrigin };
