@@ -19,6 +19,7 @@ mod huge_pages;
 mod identities;
 mod input_copy;
 mod mapped;
+mod once;
 mod reserve;
 mod trim;
 mod usage;
@@ -33,6 +34,7 @@ pub use identities::{
 };
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{MappedFile, let_go};
+pub use once::{Once, Reference};
 pub use reserve::check;
 pub use trim::give_back;
 pub use usage::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};

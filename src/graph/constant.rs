@@ -287,22 +287,21 @@ impl ConstantBytes {
             memory::greatest(bytes, || greatest(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))))
         })
     }
-
-    /// The same for somebody who does not keep them.
-    pub fn downgrade(&self) -> WeakBytes {
-        WeakBytes { content: Arc::downgrade(&self.content), facts: self.facts.clone() }
-    }
 }
 
-impl WeakBytes {
-    /// The bytes, if somebody has them.
-    pub fn upgrade(&self) -> Option<ConstantBytes> {
-        Some(ConstantBytes { content: self.content.upgrade()?, facts: self.facts.clone() })
+impl memory::Reference for ConstantBytes {
+    type Weak = WeakBytes;
+
+    fn downgrade(&self) -> WeakBytes {
+        WeakBytes { content: Arc::downgrade(&self.content), facts: self.facts.clone() }
     }
 
-    /// Whether somebody has them.
-    pub fn is_kept(&self) -> bool {
-        self.content.strong_count() > 0
+    fn upgrade(weak: &WeakBytes) -> Option<ConstantBytes> {
+        Some(ConstantBytes { content: weak.content.upgrade()?, facts: weak.facts.clone() })
+    }
+
+    fn is_there(weak: &WeakBytes) -> bool {
+        weak.content.strong_count() > 0
     }
 }
 

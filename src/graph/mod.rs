@@ -30,7 +30,7 @@ pub mod shape;
 pub mod testing;
 pub mod typings;
 
-pub use constant::{ConstantBytes, Facts, WeakBytes, greatest};
+pub use constant::{ConstantBytes, Facts, greatest};
 pub use data_type::DataType;
 pub use descriptor::{Descriptor, Shape};
 pub use limits::Limits;
@@ -38,7 +38,7 @@ pub use number::Number;
 pub use ops::Op;
 
 use crate::error::{Error, Kind, Result};
-use crate::memory::{self, Place, Usage};
+use crate::memory::{self, Once, Place, Usage};
 use attribute::Value;
 use data_type::{ANY, FOUR_BITS};
 use operator::{Operator, check_limits};
@@ -67,7 +67,7 @@ pub struct Shared {
     /// There may be several graphs.
     several: Arc<OnceLock<()>>,
     /// What the compiler has computed from constants, by what it was computed from, for as long as a graph has it.
-    computed: Arc<Mutex<HashMap<u128, WeakBytes>>>,
+    computed: Arc<Once<u128, ConstantBytes>>,
     /// What was found out about constants, by what tells them apart.
     facts: Arc<Mutex<HashMap<u128, Arc<Facts>>>>,
     /// Where the memory of a model is counted.
@@ -128,17 +128,12 @@ impl Shared {
 
     /// What another graph of the model has computed from the same constants, if one still has it.
     pub fn computed(&self, key: u128) -> Option<ConstantBytes> {
-        let computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
-        computed.get(&key).and_then(WeakBytes::upgrade)
+        self.computed.find(&key)
     }
 
     /// Lets other graphs of the model have what this one has computed.
     pub fn has_computed(&self, key: u128, bytes: &ConstantBytes) {
-        let mut computed = self.computed.lock().unwrap_or_else(PoisonError::into_inner);
-        computed.insert(key, bytes.downgrade());
-        if computed.len().is_power_of_two() {
-            computed.retain(|_, bytes| bytes.is_kept());
-        }
+        self.computed.keep(key, bytes.clone(), |_| false);
     }
 
     /// Lets the backend have something for all graphs of the model. Only the first time counts.

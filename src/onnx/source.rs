@@ -3,13 +3,11 @@
 
 use crate::disk_cache::Cache;
 use crate::error::Result;
-use crate::memory::{FileBytes, FileState, Kept, MappedFile, identity, unreadable};
+use crate::memory::{FileBytes, FileState, Kept, MappedFile, Once, identity, unreadable};
 use bytes::Bytes;
-use std::collections::HashMap;
 use std::fs::File;
-use std::hash::Hash;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock};
 
 /// Bytes that somebody owns. They stay as and where they are.
 struct Content {
@@ -44,32 +42,10 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// What is there, for as long as somebody uses it.
-struct Table<K>(Mutex<HashMap<K, Weak<Content>>>);
-
-impl<K: Eq + Hash> Table<K> {
-    fn find_or_make<E>(
-        &self,
-        key: K,
-        make: impl FnOnce() -> std::result::Result<Content, E>,
-    ) -> std::result::Result<Arc<Content>, E> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = all.get(&key).and_then(Weak::upgrade) {
-            return Ok(found);
-        }
-        let made = Arc::new(make()?);
-        all.insert(key, Arc::downgrade(&made));
-        if all.len().is_power_of_two() {
-            all.retain(|_, content| content.strong_count() > 0);
-        }
-        Ok(made)
-    }
-}
-
 /// By what state of which file they are, and whether it is mapped.
-static FILES: LazyLock<Table<(FileState, bool)>> = LazyLock::new(|| Table(Mutex::default()));
+static FILES: LazyLock<Once<(FileState, bool), Arc<Content>>> = LazyLock::new(Once::default);
 /// By length and what they are.
-static IN_MEMORY: LazyLock<Table<(usize, u128)>> = LazyLock::new(|| Table(Mutex::default()));
+static IN_MEMORY: LazyLock<Once<(usize, u128), Arc<Content>>> = LazyLock::new(Once::default);
 
 /// The bytes of a file that was just opened. What an earlier process has found out about it is known, if there is a cache.
 fn with_findings(content: Arc<Content>, state: &FileState) -> Bytes {
@@ -90,7 +66,7 @@ const WORTH_SHARING: usize = 64 << 10;
 pub fn of_file(path: &Path) -> Result<Bytes> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let state = FileState::of(path, &file)?;
-    let new = || Ok(Content::new(OfFile(FileBytes::new(file, path, state.clone())?)));
+    let new = || Ok(Arc::new(Content::new(OfFile(FileBytes::new(file, path, state.clone())?))));
     FILES.find_or_make((state.clone(), false), new).map(|content| with_findings(content, &state))
 }
 
@@ -102,7 +78,7 @@ pub fn of_mapped_file(path: &Path) -> Result<Bytes> {
     let cannot = |error| unreadable(path, error);
     let file = File::open(path).map_err(cannot)?;
     let state = FileState::of(path, &file)?;
-    let new = || Ok(Content::new(MappedFile::new(&file).map_err(cannot)?));
+    let new = || Ok(Arc::new(Content::new(MappedFile::new(&file).map_err(cannot)?)));
     FILES.find_or_make((state.clone(), true), new).map(|content| with_findings(content, &state))
 }
 
@@ -113,7 +89,8 @@ pub fn of_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
         return Bytes::from_owner(bytes);
     }
     let key = (content.len(), identity(content));
-    let found: std::result::Result<_, std::convert::Infallible> = IN_MEMORY.find_or_make(key, || Ok(Content::new(bytes)));
+    let found: std::result::Result<_, std::convert::Infallible> =
+        IN_MEMORY.find_or_make(key, || Ok(Arc::new(Content::new(bytes))));
     match found {
         Ok(content) => Bytes::from_owner(Owner(content)),
     }
@@ -121,15 +98,11 @@ pub fn of_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Bytes {
 
 /// The same bytes, if a model or a caller has them. They are looked at only where there are as many.
 pub fn find(bytes: &[u8]) -> Option<Bytes> {
-    let all = || IN_MEMORY.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let are_as_many =
-        |((length, _), content): (&(usize, u128), &Weak<Content>)| *length == bytes.len() && content.strong_count() > 0;
-    if bytes.len() < WORTH_SHARING || !all().iter().any(are_as_many) {
+    if bytes.len() < WORTH_SHARING || !IN_MEMORY.has(|(length, _)| *length == bytes.len()) {
         return None;
     }
     let key = (bytes.len(), identity(bytes));
-    let content = all().get(&key).and_then(Weak::upgrade)?;
-    Some(Bytes::from_owner(Owner(content)))
+    IN_MEMORY.find(&key).map(|content| Bytes::from_owner(Owner(content)))
 }
 
 #[cfg(test)]

@@ -10,18 +10,17 @@ use super::dispatch::{Problem, Target};
 use super::kernels::Caches;
 use crate::disk_cache::{Cache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
-use crate::memory::{self, Bytes, Charge, Usage, Use};
+use crate::memory::{self, Bytes, Charge, Once, Usage, Use};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::mem::replace;
 use std::ops::Deref;
 use std::panic::resume_unwind;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Those of the process ([`Packings::of_process`]).
 #[derive(Debug, Default)]
-pub struct Packings(Mutex<HashMap<Key, Weak<Packed>>>);
+pub struct Packings(Once<Key, Arc<Packed>>);
 
 /// Memory of a kernel, counted once however many graphs use it.
 #[derive(Debug)]
@@ -148,23 +147,6 @@ impl Packings {
         static PACKINGS: LazyLock<Arc<Packings>> = LazyLock::new(Arc::default);
         &PACKINGS
     }
-
-    fn find(&self, key: &Key) -> Option<Arc<Packed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
-    }
-
-    /// Keeps what was made, unless another thread was faster.
-    fn keep(&self, key: Key, made: Arc<Packed>) -> Arc<Packed> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = all.get(&key).and_then(Weak::upgrade) {
-            return found;
-        }
-        all.insert(key, Arc::downgrade(&made));
-        if all.len().is_power_of_two() {
-            all.retain(|_, packed| packed.strong_count() > 0);
-        }
-        made
-    }
 }
 
 /// Builds the kernels of a graph, which share what they pack with those of others; with a cache also with other processes on machines
@@ -238,12 +220,13 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
         Some((packings.clone(), usage.clone(), key, stored))
     });
     if let Some((packings, usage, key, stored)) = &known {
-        if let Some(found) = packings.find(key) {
+        if let Some(found) = packings.0.find(key) {
             return found;
         }
         if let Some(found) = stored.as_ref().and_then(|(cache, key)| cache.find(*key, length)) {
             let charge = Some(usage.charge(Use::Packed, length));
-            return packings.keep(key.clone(), Arc::new(Packed { bytes: Content::Stored(found), _charge: charge }));
+            let packed = Arc::new(Packed { bytes: Content::Stored(found), _charge: charge });
+            return packings.0.keep(key.clone(), packed, |_| true);
         }
     }
     let reserved = known.as_ref().map(|(_, usage, ..)| usage.reserve(Use::Packed, length)).transpose();
@@ -253,7 +236,8 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     fill(&mut bytes);
     let packed = Arc::new(Packed { bytes: Content::Made(bytes), _charge: charge });
     let Some((packings, _, key, stored)) = known else { return packed };
-    let kept = packings.keep(key, packed);
+    // Another thread may have been faster.
+    let kept = packings.0.keep(key, packed, |_| true);
     if let Some((cache, key)) = stored {
         cache.offer(key, kept.clone());
     }

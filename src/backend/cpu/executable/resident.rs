@@ -1,22 +1,16 @@
 //! Constants that steps read where they lie, once in the process: tables of embeddings, and what was computed from constants.
 
 use crate::error::Result;
-use crate::graph::{ConstantBytes, WeakBytes};
-use crate::memory::{Bytes, Charge, Place, Usage, Use, is_kept};
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use crate::graph::ConstantBytes;
+use crate::memory::{Bytes, Charge, Once, Place, Usage, Use, is_kept};
+use std::sync::{Arc, LazyLock};
 
 /// Smaller ones are not worth an entry.
 const WORTH_SHARING: usize = 4 << 10;
 
-#[derive(Default)]
-struct Resident {
-    by_identity: HashMap<u128, WeakBytes>,
-    /// By where they are.
-    charges: HashMap<Place, Weak<Charge>>,
-}
-
-static RESIDENT: LazyLock<Mutex<Resident>> = LazyLock::new(Mutex::default);
+static BY_IDENTITY: LazyLock<Once<u128, ConstantBytes>> = LazyLock::new(Once::default);
+/// By where they are.
+static CHARGES: LazyLock<Once<Place, Arc<Charge>>> = LazyLock::new(Once::default);
 
 /// Replaces a constant by the same bytes of another graph, if one has them where they suit this one, or by a copy if its own do not suit.
 /// Bytes that another graph has are not read.
@@ -32,30 +26,17 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
     }
     let brief = constant.briefly();
     let identity = if is_small { None } else { Some(brief.identity()) };
-    let found = identity.and_then(|identity| find(identity).filter(&fits));
+    let found = identity.and_then(|identity| BY_IDENTITY.find(&identity).filter(&fits));
     *constant = match found {
         Some(found) => found,
         None if own_fit => constant.clone(),
         None => ConstantBytes::new(Bytes::copy_of(brief.as_slice())?),
     };
     if let Some(identity) = identity {
-        let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been faster.
-        match all.by_identity.get(&identity).and_then(WeakBytes::upgrade).filter(fits) {
-            Some(found) => *constant = found,
-            None => {
-                all.by_identity.insert(identity, constant.downgrade());
-                if all.by_identity.len().is_power_of_two() {
-                    all.by_identity.retain(|_, bytes| bytes.is_kept());
-                }
-            }
-        }
+        *constant = BY_IDENTITY.keep(identity, constant.clone(), fits);
     }
     Ok(())
-}
-
-fn find(identity: u128) -> Option<ConstantBytes> {
-    RESIDENT.lock().unwrap_or_else(PoisonError::into_inner).by_identity.get(&identity).and_then(WeakBytes::upgrade)
 }
 
 /// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
@@ -66,16 +47,7 @@ pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Arc<Charge>>> {
     if place.length < WORTH_SHARING {
         return Ok(None);
     }
-    let mut all = RESIDENT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(charge) = all.charges.get(&place).and_then(Weak::upgrade) {
-        return Ok(Some(charge));
-    }
-    let charge = Arc::new(usage.reserve(Use::Constants, place.length)?);
-    all.charges.insert(place, Arc::downgrade(&charge));
-    if all.charges.len().is_power_of_two() {
-        all.charges.retain(|_, charge| charge.strong_count() > 0);
-    }
-    Ok(Some(charge))
+    CHARGES.find_or_make(place, || usage.reserve(Use::Constants, place.length).map(Arc::new)).map(Some)
 }
 
 #[cfg(test)]
