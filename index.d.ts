@@ -38,6 +38,15 @@ export interface MLContextOptions {
   memoryLimit?: number;
   /** Extension: shown in messages and readable as `context.label`. */
   label?: string;
+  /** Extension: the priority of runs that have none of their own. Default: `'normal'`. */
+  priority?: MLPriority;
+  /** Extension: the timeout of runs that have none of their own, in milliseconds. Default: none. */
+  timeout?: number;
+  /**
+   * Extension: the most runs that may be unfinished. A further one is refused at once with a `QuotaExceededError`, whose properties `waiting` and
+   * `waitingFor` tell how many there are and for how many milliseconds the oldest has waited. Default: no limit.
+   */
+  maxQueue?: number;
 }
 
 /** The data type of an operand or tensor, and its dimensions, outermost first; `[]` for a scalar. */
@@ -100,8 +109,25 @@ export interface MLSignalOptions {
   signal?: AbortSignal;
 }
 
-/** Extension: options of `dispatch`, `compute` and `build`. */
-export interface MLRunOptions extends MLLabelOptions, MLSignalOptions {}
+/** Extension: how urgent work is. */
+export type MLPriority = 'high' | 'normal' | 'low';
+
+/** Extension: how urgent work is, how long it may wait, and what cancels it. */
+export interface MLScheduleOptions extends MLSignalOptions {
+  /** The more urgent goes first. No work waits for ever for more urgent work. Default: that of the context. */
+  priority?: MLPriority;
+  /**
+   * Milliseconds from the call. Work that has not begun by then is dropped with a `TimeoutError`; work that has begun is not affected.
+   * Default: that of the context.
+   */
+  timeout?: number;
+}
+
+/** Extension: options of `dispatch` and `compute`. */
+export interface MLRunOptions extends MLLabelOptions, MLScheduleOptions {}
+
+/** Extension: options of `build`. */
+export interface MLBuildOptions extends MLLabelOptions, MLSignalOptions {}
 
 /** A number for a tensor of any type; use a `bigint` for large 64-bit integers. */
 export type MLNumber = number | bigint;
@@ -223,9 +249,9 @@ export class MLContext {
   /** Resolves with a copy of the tensor's bytes, after all work enqueued before. */
   readTensor(tensor: MLTensor): Promise<ArrayBuffer>;
   /** Extension: the same with options, of which there must be one. */
-  readTensor(tensor: MLTensor, options: MLSignalOptions): Promise<ArrayBuffer>;
+  readTensor(tensor: MLTensor, options: MLScheduleOptions): Promise<ArrayBuffer>;
   /** Copies the tensor's bytes into your memory, which must have exactly their length. */
-  readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource, options?: MLSignalOptions): Promise<undefined>;
+  readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource, options?: MLScheduleOptions): Promise<undefined>;
   /** Enqueues a write. The bytes are copied before the method returns. */
   writeTensor(tensor: MLTensor, inputData: AllowSharedBufferSource, options?: MLLabelOptions): void;
   /**
@@ -265,6 +291,8 @@ export class MLContext {
   readonly executionModes: readonly MLExecutionMode[];
   /** The supported data types and ranks, for each operator and operand. */
   opSupportLimits(): MLOpSupportLimits;
+  /** Extension: resolves when `maxQueue` allows another run, for whoever has asked first. */
+  ready(): Promise<void>;
   /** Extension: the bytes that the context uses. */
   memoryUsage(): MLMemoryUsage;
   /** Rejects all pending work with `InvalidStateError`, resolves `lost`, and releases all memory of the context. */
@@ -334,7 +362,7 @@ export class MLGraphBuilder {
    *
    * Rejects with `TypeError` for outputs that are inputs or constants, with `OperationError` if the device refuses.
    */
-  build(outputs: MLNamedOperands, options?: MLRunOptions): Promise<MLGraph>;
+  build(outputs: MLNamedOperands, options?: MLBuildOptions): Promise<MLGraph>;
   /** Extension: releases the constants of a builder that you will not build. */
   destroy(): void;
   /** Extension: `destroy()` for `using`, if the runtime has the symbol. */

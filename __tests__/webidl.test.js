@@ -219,13 +219,15 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
     await context.readTensor(y, new Float32Array(2), logging({}, log));
     const { signal } = new AbortController();
     await context.readTensor(y, logging({ signal }, log));
-    expect(log).toEqual(['label', 'signal', 'label', 'signal', 'label', 'signal', 'signal', 'signal']);
+    const all = ['priority', 'signal', 'timeout'];
+    expect(log).toEqual(['label', 'signal', 'label', ...all, 'label', ...all, ...all, ...all]);
   });
 
   test('of createContext()', async () => {
     const log = [];
     const context = await ml.createContext(logging({}, log));
-    expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', 'memoryLimit', 'numThreads', 'powerPreference']);
+    const extensions = ['maxQueue', 'memoryLimit', 'numThreads'];
+    expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
     context.destroy();
   });
 

@@ -192,7 +192,7 @@ function compile(builder, names, ids, label, signal) {
     arrive: (built) => createGraph(context, handle, label, built),
     fail: () => context.order.destroyGraph(handle),
   };
-  return beginWatched(entry, signal, (request, watch) => {
+  return beginWatched(entry, { signal }, (request, watch) => {
     handle = context.order.build(request, builder.handle, names, ids, label, watch);
     builder.hasBuilt = true;
   });

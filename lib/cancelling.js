@@ -1,11 +1,13 @@
 'use strict';
 
-// Work that its caller can cancel with an AbortSignal (docs/extensions.md C19). The promise is rejected with the signal's reason at once. The native side
-// is told, and ends the work as soon as it can. Until then it keeps its memory, and the request is pending here.
+// Work that its caller can cancel with an AbortSignal (docs/extensions.md C19), that is more or less urgent, or that may wait for a limited time (C20).
+// If it is cancelled, the promise is rejected with the signal's reason at once. The native side is told, and ends the work as soon as it can. Until then
+// it keeps its memory, and the request is pending here.
 
 const native = require('./native.js');
 const { Mismatch } = require('./errors.js');
 const { keepReason } = require('./reasons.js');
+const { createWatch, isScheduled } = require('./scheduling.js');
 const { abandon, begin } = require('./settle.js');
 const { trace } = require('./trace.js');
 
@@ -80,20 +82,23 @@ function destroyWatch(watch) {
 /**
  * Starts work that ends later, as begin() does.
  * @param {Entry} entry
- * @param {AbortSignal | undefined} signal that is not aborted
+ * @param {import('./scheduling.js').Schedule} schedule whose signal is not aborted
  * @param {(request: number, watch: number) => void} start calls the native function; 0 is nobody's watch
  * @returns {Promise<any>}
  */
-function beginWatched(entry, signal, start) {
+function beginWatched(entry, schedule, start) {
   const note = trace?.noteOf(entry);
-  if (signal === undefined && note === undefined) return begin(entry, (request) => start(request, 0));
-  const watch = native.createWatch(note !== undefined);
+  if (!isScheduled(schedule) && note === undefined) return begin(entry, (request) => start(request, 0));
+  const { signal } = schedule;
+  const watch = createWatch(schedule, note !== undefined);
   const cancel = () => {
     giveUp(watch, signal.reason);
     abandon(entry, signal.reason);
   };
   const unwatch = signal && whenAborted(signal, cancel);
+  const { ended } = entry;
   entry.ended = () => {
+    ended?.();
     unwatch?.();
     note?.(native.takeSteps(watch));
     destroyWatch(watch);

@@ -5,20 +5,21 @@
 const native = require('./native.js');
 const { beginWatched } = require('./cancelling.js');
 const { invalidState, nativeError, typeError } = require('./errors.js');
-const { cancellable, graphArguments, labelled } = require('./graph-arguments.js');
+const { graphArguments, labelled, runOptions } = require('./graph-arguments.js');
+const { scheduleOf } = require('./scheduling.js');
 const { NotDetachable, transfer } = require('./transfer.js');
 const { bindViews, namedViews } = require('./views.js');
 
 /** Converts and checks everything; nothing has happened to the memory when this throws. */
 function prepare(operator, context, given, dictionary) {
-  const { graph, inputs, outputs, label, signal } = graphArguments(operator, given, namedViews, dictionary);
+  const { graph, inputs, outputs, label, schedule } = graphArguments(operator, given, namedViews, dictionary);
   if (graph.context !== context) {
     throw typeError(operator, label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
   }
   if (graph.destroyed || context.lost) {
     throw invalidState(operator, label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
-  return { graph, inputs, outputs, label, signal, bound: bindViews(operator, label, graph, inputs, outputs) };
+  return { graph, inputs, outputs, label, schedule, bound: bindViews(operator, label, graph, inputs, outputs) };
 }
 
 /**
@@ -27,9 +28,16 @@ function prepare(operator, context, given, dictionary) {
  * @param {ArrayLike<unknown>} given the arguments of the method
  */
 function compute(context, given) {
-  const { graph, inputs, outputs, label, signal, bound } = prepare('compute', context, given, cancellable);
-  signal?.throwIfAborted();
-  const transferred = take(label, inputs, outputs);
+  const { graph, inputs, outputs, label, schedule, bound } = prepare('compute', context, given, runOptions);
+  schedule.signal?.throwIfAborted();
+  const leave = context.queue?.enter('compute', label);
+  let transferred;
+  try {
+    transferred = take(label, inputs, outputs);
+  } catch (error) {
+    leave?.();
+    throw error;
+  }
   const results = () => viewsOf((view) => transferred.view(view), inputs, outputs);
   const entry = {
     operator: 'compute',
@@ -41,13 +49,15 @@ function compute(context, given) {
     memory: transferred,
     arrive: results,
     fail: (reason) => giveBack(reason, results()),
+    ended: leave,
   };
   try {
-    return beginWatched(entry, signal, (request, watch) => {
+    return beginWatched(entry, scheduleOf(context, schedule), (request, watch) => {
       const now = (view) => view && transferred.view(view);
       context.order.compute(request, context.handle, graph.handle, bound.inputs.map(now), bound.outputs.map(now), label, watch);
     });
   } catch (error) {
+    leave?.();
     throw giveBack(error, results());
   }
 }

@@ -16,10 +16,12 @@ const { leavesCore, warnOfFewerCores } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
 const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
-const { cancellable, graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
+const { graphArguments, labelled, namedTensors, runOptions } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiverOf, requireArguments } = require('./interface.js');
 const { copyLimits } = require('./limits.js');
 const { Order } = require('./order.js');
+const { Queue } = require('./queue.js');
+const { NORMAL, USUAL, isScheduled, priorityMember, scheduleOf, timeoutMember } = require('./scheduling.js');
 const { begin, listen, refuseAll, unlisten, whenLost } = require('./settle.js');
 const { createTensor, isDestroyed, tensorState, toTensor } = require('./tensor.js');
 const { habits } = require('./event-loop-polling.js');
@@ -69,10 +71,11 @@ class MLContext {
 
   dispatch(_graph, _inputs, _outputs, _options = undefined) {
     const context = self(this, 'dispatch');
-    const { graph, tensors, label, signal } = dispatchArguments(context, arguments);
+    const { graph, tensors, label, schedule: given } = dispatchArguments(context, arguments);
+    const schedule = scheduleOf(context, given);
     // A trace has the steps.
-    if (signal !== undefined || trace !== undefined) {
-      dispatchWatched(context, graph, tensors, label, signal);
+    if (isScheduled(schedule) || context.queue !== undefined || trace !== undefined) {
+      dispatchWatched(context, graph, tensors, label, schedule);
       return;
     }
     try {
@@ -163,15 +166,15 @@ class MLContext {
     try {
       const context = self(this, 'readTensor');
       let bringsBuffer = arguments.length > 1;
-      let signal;
+      let schedule = USUAL;
       try {
         requireArguments(arguments, 1);
         tensor = argument('tensor', tensor, toTensor);
         if (arguments.length === 2) {
-          ({ signal, bringsBuffer } = argument('outputData', outputData, bufferOrOptions));
+          ({ bringsBuffer, schedule } = argument('outputData', outputData, bufferOrOptions));
         } else if (bringsBuffer) {
           argument('outputData', outputData, bufferSource);
-          ({ signal } = argument('options', options, readOptions));
+          schedule = argument('options', options, readOptions);
         }
       } catch (error) {
         throw conversionError(error, 'readTensor');
@@ -179,10 +182,10 @@ class MLContext {
       const { label } = tensor;
       requireReadable('readTensor', context, tensor);
       if (bringsBuffer) requireBuffer('readTensor', label, "outputData", outputData, tensor, 'Int8Array');
-      signal?.throwIfAborted();
+      schedule.signal?.throwIfAborted();
       const buffer = allocate('readTensor', label, tensor.buffer.byteLength);
       const arrive = bringsBuffer ? () => copyInto(outputData, buffer, tensor) : () => buffer;
-      return beginWatched({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, signal, (request, watch) => {
+      return beginWatched({ operator: 'readTensor', label, context, object: tensor, soon: true, memory: buffer, arrive }, schedule, (request, watch) => {
         context.order.readTensor(request, tensor.handle, buffer, watch);
       });
     } catch (error) {
@@ -274,6 +277,17 @@ class MLContext {
     return copyLimits(context.limits);
   }
 
+  /** An extension: resolves when another run may be asked for (docs/extensions.md C21). */
+  ready() {
+    try {
+      const context = self(this, 'ready');
+      if (context.lost) throw invalidState('ready', '', LOST);
+      return context.queue?.ready() ?? Promise.resolve();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
   /** An extension: the bytes in use (docs/extensions.md C11). */
   memoryUsage() {
     return usage(self(this, 'memoryUsage'));
@@ -294,27 +308,35 @@ const self = receiverOf('MLContext', stateOf);
 
 /** The arguments of dispatch(), with the tensors as the native side has them. */
 function dispatchArguments(context, given) {
-  const { graph, inputs, outputs, label, signal } = graphArguments('dispatch', given, namedTensors, cancellable);
+  const { graph, inputs, outputs, label, schedule } = graphArguments('dispatch', given, namedTensors, runOptions);
   if (graph.context !== context) {
     throw typeError('dispatch', label, "graph: found an MLGraph of another MLContext, allowed one that was built for this one");
   }
   if (graph.destroyed || context.lost) {
     throw invalidState('dispatch', label, "graph: found an MLGraph that was destroyed or whose MLContext was lost, allowed one that still exists");
   }
-  return { graph, tensors: bindTensors('dispatch', label, context, graph, inputs, outputs), label, signal };
+  return { graph, tensors: bindTensors('dispatch', label, context, graph, inputs, outputs), label, schedule };
 }
 
 /** Settled when the dispatch has ended. */
 const dispatchEntry = (label) => ({ operator: 'dispatch', label, context: undefined, isOurs: true, arrive: () => undefined });
 
-/** A dispatch that can be cancelled, which its tensors then tell. Nobody waits for its end. */
-function dispatchWatched(context, graph, tensors, label, signal) {
-  signal?.throwIfAborted();
-  const entry = dispatchEntry(label);
-  const ended = beginWatched(entry, signal, (request, watch) => {
-    context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label, watch, request);
-  });
-  ended.catch(() => {});
+/** A dispatch that may be dropped, which its tensors then tell. Its request is settled when it has ended. */
+function dispatchWatched(context, graph, tensors, label, schedule) {
+  schedule.signal?.throwIfAborted();
+  const leave = context.queue?.enter('dispatch', label);
+  const entry = { ...dispatchEntry(label), ended: leave };
+  let done;
+  try {
+    done = beginWatched(entry, schedule, (request, watch) => {
+      context.order.dispatch(context.handle, graph.handle, tensors, graph.inputs.size, label, watch, request);
+    });
+  } catch (error) {
+    leave?.();
+    throw error;
+  }
+  // Who reads the tensors hears of it.
+  done.catch(() => {});
 }
 
 /**
@@ -331,14 +353,17 @@ function dispatchUnder(context, given, watch) {
 }
 
 /** Options of readTensor(). */
-const readOptions = dictionary([signalMember]);
+const readOptions = dictionary([priorityMember, signalMember, timeoutMember]);
 
 /** The last argument of readTensor() with two: memory, or options, of which there is one at least. The specification has no options here. */
 function bufferOrOptions(value) {
-  if (!isObject(value) || ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return { bringsBuffer: true, signal: void bufferSource(value) };
-  const options = readOptions(value);
-  if (Object.values(options).every((option) => option === undefined)) bufferSource(value);
-  return { ...options, bringsBuffer: false };
+  if (!isObject(value) || ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
+    bufferSource(value);
+    return { bringsBuffer: true, schedule: USUAL };
+  }
+  const schedule = readOptions(value);
+  if (!isScheduled(schedule)) bufferSource(value);
+  return { bringsBuffer: false, schedule };
 }
 
 /** The first two steps of readTensor() and writeTensor(). */
@@ -409,6 +434,7 @@ function lose(context, message) {
   context.lost = true;
   context.resolveLost({ message });
   refuseAll(context, message);
+  context.queue?.end(invalidState('ready', '', LOST));
   unlisten(context.handle);
   context.order.destroyContext(context.handle);
 }
@@ -439,8 +465,9 @@ function leaveDevicesAtExit() {
  * @param {string} label
  * @param {number} numThreads 0 for all that there are
  * @param {'strict' | 'bf16'} fpMath a permission, of which only the CPU has a use
+ * @param {{priority?: number, timeout?: number, maxQueue?: number}} [runs] how its runs are done that say nothing else, and how many of them there may be
  */
-function createContext(handle, accelerated, device, label, numThreads, fpMath) {
+function createContext(handle, accelerated, device, label, numThreads, fpMath, { priority, timeout, maxQueue } = {}) {
   if (device === 'gpu') leaveDevicesAtExit();
   const state = contextState(handle, accelerated, device, label, native);
   state.leavesCore = leavesCore(numThreads);
@@ -450,6 +477,9 @@ function createContext(handle, accelerated, device, label, numThreads, fpMath) {
   } else if (!accelerated) {
     emitWarning('WEBNN_SOFTWARE_GPU', 'the only GPU that was found is software, which computes on the CPU; a context of deviceType \'cpu\' is many times faster');
   }
+  if (priority !== undefined) state.priority = priority;
+  state.timeout = timeout;
+  if (maxQueue !== undefined) state.queue = new Queue(maxQueue);
   state.habits = habits(state.leavesCore);
   return contextObject(state);
 }
@@ -475,6 +505,7 @@ function contextState(handle, accelerated, device, label, timeline) {
   return {
     handle, accelerated, device, label, order: new Order(timeline),
     fpMath: 'strict', lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
+    priority: NORMAL, timeout: undefined, queue: undefined,
   };
 }
 

@@ -49,6 +49,10 @@ export interface GenerateOptions {
   ): Float32Array | void | Promise<Float32Array | void>;
   /** Tells so many of the most probable tokens of each step, at most 100, as `top`; 0 by default. A step then calls the native side twice. */
   topLogprobs?: number;
+  /** The steps of more urgent generations go first. None waits for ever for more urgent ones. Default: that of the context. */
+  priority?: 'high' | 'normal' | 'low';
+  /** Milliseconds from the call. A generation that has not begun by then ends with a `TimeoutError`. Default: that of the context. */
+  timeout?: number;
   /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Reuses sequences of earlier calls, and keeps those of this call. */

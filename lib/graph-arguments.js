@@ -6,6 +6,7 @@ const { signalMember } = require('./cancelling.js');
 const { conversionError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { requireArguments } = require('./interface.js');
+const { USUAL, priorityMember, timeoutMember } = require('./scheduling.js');
 const { toTensor } = require('./tensor.js');
 const { argument, dictionary, record, usvString } = require('./webidl.js');
 
@@ -13,8 +14,8 @@ const { argument, dictionary, record, usvString } = require('./webidl.js');
 const labelMember = { name: 'label', convert: usvString, absent: '' };
 const labelled = dictionary([labelMember]);
 
-/** Of methods whose work can be cancelled (docs/extensions.md C19). */
-const cancellable = dictionary([labelMember, signalMember]);
+/** Of methods that run graphs (docs/extensions.md C19, C20). */
+const runOptions = dictionary([labelMember, priorityMember, signalMember, timeoutMember]);
 
 /** MLNamedTensors */
 const namedTensors = record(toTensor);
@@ -28,17 +29,17 @@ const namedTensors = record(toTensor);
  */
 function graphArguments(operator, given, named, dictionary = labelled) {
   let label = '';
-  let signal;
+  let schedule = USUAL;
   try {
     requireArguments(given, 3);
     const graph = argument('graph', given[0], toGraph);
     const inputs = argument('inputs', given[1], named);
     const outputs = argument('outputs', given[2], named);
-    if (given[3] !== undefined) ({ label, signal } = argument('options', given[3], dictionary));
-    return { graph, inputs, outputs, label, signal };
+    if (given[3] !== undefined) ({ label, ...schedule } = argument('options', given[3], dictionary));
+    return { graph, inputs, outputs, label, schedule };
   } catch (error) {
     throw conversionError(error, operator, label);
   }
 }
 
-module.exports = { cancellable, graphArguments, labelled, namedTensors };
+module.exports = { graphArguments, labelled, namedTensors, runOptions };

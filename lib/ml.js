@@ -5,8 +5,9 @@
 const native = require('./native.js');
 const { createContext, createDeviceContext } = require('./context.js');
 const { folderOfEnvironment } = require('./disk-cache.js');
-const { conversionError } = require('./errors.js');
+const { Mismatch, conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
+const { priorityMember, timeoutMember } = require('./scheduling.js');
 const { begin, settle } = require('./settle.js');
 const { argument, boolean, dictionary, enforcedUnsignedLong, enforcedUnsignedLongLong, enumeration, usvString } = require('./webidl.js');
 const { FP_MATH } = require('./fp-math.js');
@@ -16,16 +17,27 @@ const { openDevice } = require('./webgpu/timeline.js');
 const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
-// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), and memoryLimit (C18).
+// MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), memoryLimit (C18), priority and
+// timeout (C20), and maxQueue (C21).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
   { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
   { name: 'fpMath', convert: enumeration(FP_MATH), absent: 0 },
   { name: 'label', convert: usvString, absent: '' },
+  { name: 'maxQueue', convert: atLeastOne },
   { name: 'memoryLimit', convert: enforcedUnsignedLongLong, absent: -1 },
   { name: 'numThreads', convert: enforcedUnsignedLong, absent: 0 },
+  priorityMember,
+  timeoutMember,
 ]);
+
+/** A number of runs. */
+function atLeastOne(value) {
+  const number = enforcedUnsignedLong(value);
+  if (number === 0) throw new Mismatch(value, 'a whole number from 1 to 4294967295');
+  return number;
+}
 
 let brandOf;
 
@@ -48,13 +60,13 @@ class ML {
       }
       const folder = folderOfEnvironment();
       if (folder !== '') native.useCache(folder);
-      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit } = options;
+      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, priority, timeout, maxQueue } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath),
+        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue }),
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];

@@ -153,8 +153,12 @@ export function run(
   request: Request, context: Handle, graph: Handle, inputs: ArrayBufferView[], outputs: ArrayBuffer[], label: string,
   watch: Handle,
 ): void;
-/** How work is watched, with the times of their steps where these are wanted. */
-export function createWatch(withSteps: boolean): Handle;
+/** How work is watched, with the times of its steps where these are wanted. A negative timeout is none. */
+export function createWatch(withSteps: boolean, priority: number, timeout: number): Handle;
+/** lib/ itself begins with the work, which is not overdue any more; whether it is still wanted. */
+export function beginWork(watch: Handle): boolean;
+/** Fails when the work is not wanted any more, or the watch is gone. */
+export function awaitEnd(request: Request, watch: Handle): void;
 /**
  * The work that has it ends as soon as it can, with an error; on a GPU if it has not begun. The number of the reason, then those of reasons that no
  * error has any more.
@@ -326,7 +330,9 @@ export function beginSequences(
   seed: number, names: string[], shapes: number[][], arrays: ArrayBufferView[],
 ): void;
 /** Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. */
-export function continueSequences(request: Request, session: Handle, sequences: number[], chooses: boolean): void;
+export function continueSequences(
+  request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number,
+): void;
 export function chooseToken(session: Handle, sequence: number, logits: Float32Array): [number, number];
 export function cancelSequences(session: Handle): void;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

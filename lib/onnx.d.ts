@@ -214,6 +214,13 @@ export interface OnnxRunOptions {
    * begun.
    */
   signal?: AbortSignal;
+  /** The more urgent goes first. No run waits for ever for more urgent ones. Default: that of the context. */
+  priority?: 'high' | 'normal' | 'low';
+  /**
+   * Milliseconds from the call. A run that has not begun by then is dropped with a `TimeoutError`; one that has begun is not affected. Default:
+   * that of the context.
+   */
+  timeout?: number;
 }
 
 /**

@@ -17,6 +17,11 @@ export interface ContextState {
   whenLost: Promise<{ message: string }>;
   resolveLost(info: { message: string }): void;
   limits: object | undefined;
+  /** Those of runs that say nothing else (scheduling.js); in milliseconds. */
+  priority: number;
+  timeout: number | undefined;
+  /** Where the number of runs is limited. */
+  queue: InstanceType<typeof import('./queue').Queue> | undefined;
   /** Its threads leave a core to script. */
   leavesCore: boolean;
   /** See `event-loop-polling.js`; times in milliseconds. Nothing where results do not come from the native side. */

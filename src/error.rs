@@ -24,13 +24,15 @@ pub enum Kind {
     QuotaExceeded,
     /// `AbortError`: script does not want it any more.
     Aborted,
+    /// `TimeoutError`: it had not begun in time.
+    Timeout,
 }
 
 impl Kind {
     /// By the name of the exception.
     pub fn named(name: &str) -> Option<Kind> {
         use Kind::*;
-        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded, Aborted]
+        [Type, Range, NotSupported, InvalidState, Operation, Unknown, QuotaExceeded, Aborted, Timeout]
             .into_iter()
             .find(|kind| kind.name() == name)
     }
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Unknown => "UnknownError",
             Kind::QuotaExceeded => "QuotaExceededError",
             Kind::Aborted => "AbortError",
+            Kind::Timeout => "TimeoutError",
         }
     }
 }
@@ -125,6 +128,11 @@ impl Error {
 
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether it is about work that nobody wants any more, and that is therefore not done: no failure of the work.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self.kind, Kind::Aborted | Kind::Timeout)
     }
 
     /// What script gets in its place, if script gave it.

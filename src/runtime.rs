@@ -6,7 +6,9 @@ use crate::thread;
 use crossbeam_channel::bounded;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
+use tokio::task::AbortHandle;
 
 static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 
@@ -34,6 +36,28 @@ pub fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
     Ok(())
 }
 
+/// Work that is done later, unless this is dropped before.
+#[derive(Debug)]
+pub struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Does something after a while. It must be short.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn after(time: Duration, work: impl FnOnce() + Send + 'static) -> Result<Timer> {
+    let task = handle()?.spawn(async move {
+        tokio::time::sleep(time).await;
+        work();
+    });
+    Ok(Timer(task.abort_handle()))
+}
+
 /// Runs work and waits for its result. It must not be called on the runtime's own thread.
 ///
 /// # Errors
@@ -50,7 +74,23 @@ pub fn wait_for<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
+
+    #[test]
+    fn a_timer_that_is_dropped_does_nothing() {
+        let (sender, receiver) = bounded(2);
+        let send = |number: i32| {
+            let sender = sender.clone();
+            move || sender.send(number).unwrap()
+        };
+        drop(after(Duration::ZERO, send(1)).unwrap());
+        let dropped = after(Duration::from_millis(20), send(2)).unwrap();
+        let _kept = after(Duration::from_millis(40), send(3)).unwrap();
+        drop(dropped);
+        let came: Vec<i32> = std::iter::from_fn(|| receiver.recv_timeout(Duration::from_millis(500)).ok()).collect();
+        // The first may have come before it was dropped.
+        assert!(came.ends_with(&[3]) && !came.contains(&2), "{came:?}");
+    }
 
     #[test]
     fn work_ends_with_its_result_and_a_panic_with_an_error() {

@@ -1,35 +1,107 @@
 //! How work is watched by whoever asked for it, from the queue of tasks down to the steps of the backend.
 
-use crate::error::{Error, Reason, Result};
+use crate::error::{Error, Kind, Reason, Result};
+use crate::runtime::{self, Timer};
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// What this thread works for.
     static CURRENT: RefCell<Watch> = const { RefCell::new(Watch(None)) };
 }
 
-/// Gives work up, or collects the time of its steps. The default does neither.
+/// Which work goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    High,
+    #[default]
+    Normal,
+    Low,
+}
+
+impl Priority {
+    /// From the most urgent to the least.
+    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
+}
+
+/// So many more urgent pieces of work go before a less urgent one that waits.
+pub const PASSED: u32 = 8;
+
+/// How work is to be watched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish {
+    /// Whether the times of steps are collected.
+    pub with_steps: bool,
+    pub priority: Priority,
+    /// Work that has not begun after so long is dropped.
+    pub timeout: Option<Duration>,
+}
+
+/// Gives work up, drops it where it does not begin in time, says how urgent it is, or collects the time of its steps. The default does none
+/// of that.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Option<Arc<Watched>>);
 
 #[derive(Debug)]
 struct Watched {
+    wish: Wish,
     is_given_up: AtomicBool,
+    /// [`WAITING`], [`BEGUN`] or [`OVERDUE`].
+    state: AtomicU8,
     reason: Arc<Reason>,
     waiting: Mutex<Calls>,
+    /// Until the work has begun.
+    timer: Mutex<Option<Timer>>,
     /// Where they are wanted.
     steps: Option<Mutex<Vec<StepTime>>>,
     graphs: AtomicUsize,
-    began: Instant,
+    made: Instant,
 }
 
-/// Whom to tell when the work is given up.
+const WAITING: u8 = 0;
+const BEGUN: u8 = 1;
+const OVERDUE: u8 = 2;
+
+impl Watched {
+    /// Why the work is not wanted any more.
+    fn over(&self) -> Option<Error> {
+        if self.is_given_up.load(Ordering::SeqCst) {
+            return Some(Error::given_up(self.reason.clone()));
+        }
+        (self.state.load(Ordering::SeqCst) == OVERDUE).then(|| {
+            let time = self.wish.timeout.unwrap_or_default().as_millis();
+            Error::new(Kind::Timeout, format!("it had not begun after {time} ms (timeout)"))
+        })
+    }
+
+    /// Tells whoever waits for it that the work is not wanted any more.
+    fn tell(&self) {
+        let Some(error) = self.over() else { return };
+        let calls = std::mem::take(&mut *lock(&self.waiting));
+        calls.0.into_iter().for_each(|call| call(error.clone()));
+    }
+
+    /// The time is over: work that has not begun is dropped.
+    fn expire(&self) {
+        if self.state.compare_exchange(WAITING, OVERDUE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.tell();
+        }
+    }
+}
+
+/// Nothing that runs under these locks leaves the contents half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whom to tell when the work is not wanted any more.
 #[derive(Default)]
-struct Calls(Vec<Box<dyn FnOnce() + Send>>);
+struct Calls(Vec<Call>);
+
+type Call = Box<dyn FnOnce(Error) + Send>;
 
 impl fmt::Debug for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,12 +149,34 @@ pub struct StepTime {
 impl Watch {
     /// One that can be given up, with or without the time of steps.
     pub fn new(with_steps: bool) -> Watch {
+        Watch::untimed(Wish { with_steps, ..Wish::default() })
+    }
+
+    fn untimed(wish: Wish) -> Watch {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let steps = with_steps.then(Mutex::default);
-        let reason = Arc::new(Reason(LAST.fetch_add(1, Ordering::Relaxed) + 1));
-        let (is_given_up, waiting) = (AtomicBool::new(false), Mutex::default());
-        let graphs = AtomicUsize::new(0);
-        Watch(Some(Arc::new(Watched { is_given_up, reason, waiting, steps, graphs, began: Instant::now() })))
+        Watch(Some(Arc::new(Watched {
+            wish,
+            is_given_up: AtomicBool::new(false),
+            state: AtomicU8::new(WAITING),
+            reason: Arc::new(Reason(LAST.fetch_add(1, Ordering::Relaxed) + 1)),
+            waiting: Mutex::default(),
+            timer: Mutex::default(),
+            steps: wish.with_steps.then(Mutex::default),
+            graphs: AtomicUsize::new(0),
+            made: Instant::now(),
+        })))
+    }
+
+    /// # Errors
+    /// `UnknownError` when the system has no thread for timers.
+    pub fn of(wish: Wish) -> Result<Watch> {
+        let watch = Watch::untimed(wish);
+        if let (Some(time), Some(watched)) = (wish.timeout, &watch.0) {
+            let weak = Arc::downgrade(watched);
+            let expire = move || _ = weak.upgrade().inspect(|watched| watched.expire());
+            *lock(&watched.timer) = Some(runtime::after(time, expire)?);
+        }
+        Ok(watch)
     }
 
     /// What this thread works for.
@@ -90,35 +184,41 @@ impl Watch {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// While `work` runs this thread works for whom it watches. After a panic the thread keeps it until the next work.
+    /// While `work` runs this thread works for whom it watches.
     pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        let before = CURRENT.replace(self.clone());
-        let result = work();
-        CURRENT.set(before);
-        result
+        /// Puts the watch from before back, also when the work panics: others have the thread next.
+        struct Before(Watch);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                CURRENT.set(std::mem::take(&mut self.0));
+            }
+        }
+        let _before = Before(CURRENT.replace(self.clone()));
+        work()
     }
 
     pub fn give_up(&self) {
         if let Some(watched) = &self.0 {
             watched.is_given_up.store(true, Ordering::SeqCst);
-            let calls = std::mem::take(&mut *watched.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-            calls.0.into_iter().for_each(|call| call());
+            watched.tell();
         }
     }
 
-    /// Calls back when the work is given up, on the thread that does so; at once, if that was before.
-    pub fn when_given_up(&self, call: impl FnOnce() + Send + 'static) {
+    /// Calls back when the work is not wanted any more, with the error, on the thread that says so; at once, if that was before.
+    pub fn when_over(&self, call: impl FnOnce(Error) + Send + 'static) {
         let Some(watched) = &self.0 else { return };
-        let mut waiting = watched.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who gives up says so before taking the calls.
-        if watched.is_given_up.load(Ordering::SeqCst) {
-            drop(waiting);
-            return call();
+        let mut waiting = lock(&watched.waiting);
+        // Who says so does that before taking the calls.
+        match watched.over() {
+            Some(error) => {
+                drop(waiting);
+                call(error);
+            }
+            None => waiting.0.push(Box::new(call)),
         }
-        waiting.0.push(Box::new(call));
     }
 
-    /// Whether anybody can give the work up.
+    /// Whether anybody watches.
     pub fn is_watched(&self) -> bool {
         self.0.is_some()
     }
@@ -128,11 +228,36 @@ impl Watch {
         self.0.as_ref().map(|watched| &watched.reason)
     }
 
+    pub fn priority(&self) -> Priority {
+        self.0.as_ref().map_or(Priority::Normal, |watched| watched.wish.priority)
+    }
+
+    /// The work begins, or a part of it: from then on it is not overdue any more.
+    ///
     /// # Errors
-    /// `AbortError` when the work was given up.
+    /// As [`Watch::check`].
+    pub fn begin(&self) -> Result<()> {
+        let Some(watched) = &self.0 else { return Ok(()) };
+        if let Some(timeout) = watched.wish.timeout
+            && watched.state.load(Ordering::SeqCst) == WAITING
+        {
+            // The timer may be late.
+            if watched.made.elapsed() >= timeout {
+                watched.expire();
+            } else if watched.state.compare_exchange(WAITING, BEGUN, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                drop(lock(&watched.timer).take());
+            }
+        }
+        self.check()
+    }
+
+    /// # Errors
+    /// `AbortError` when the work was given up, `TimeoutError` when it had not begun in time.
     pub fn check(&self) -> Result<()> {
         match &self.0 {
-            Some(watched) if watched.is_given_up.load(Ordering::Relaxed) => Err(Error::given_up(watched.reason.clone())),
+            Some(watched) if watched.is_given_up.load(Ordering::Relaxed) || watched.state.load(Ordering::Relaxed) == OVERDUE => {
+                watched.over().map_or(Ok(()), Err)
+            }
             _ => Ok(()),
         }
     }
@@ -159,24 +284,23 @@ impl Watch {
         let Some(watched) = &self.0 else { return };
         let Some(steps) = &watched.steps else { return };
         let ended = Instant::now();
-        let since = |time: Instant| time.saturating_duration_since(watched.began).as_nanos() as u64;
+        let since = |time: Instant| time.saturating_duration_since(watched.made).as_nanos() as u64;
         let (began, ended) = (since(began), since(ended));
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
         let step = StepTime { operator, label: label.to_owned(), number, began, ended, thread, description: describe() };
-        steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+        lock(steps).push(step);
     }
 
     /// The steps so far.
     pub fn take_steps(&self) -> Vec<StepTime> {
         let steps = self.0.as_ref().and_then(|watched| watched.steps.as_ref());
-        steps.map_or_else(Vec::new, |steps| std::mem::take(&mut *steps.lock().unwrap_or_else(PoisonError::into_inner)))
+        steps.map_or_else(Vec::new, |steps| std::mem::take(&mut *lock(steps)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
     use std::sync::atomic::AtomicUsize;
 
     #[test]
@@ -184,20 +308,38 @@ mod tests {
         let (watch, told) = (Watch::new(false), Arc::<AtomicUsize>::default());
         let tell = || {
             let told = told.clone();
-            move || _ = told.fetch_add(1, Ordering::Relaxed)
+            move |_| _ = told.fetch_add(1, Ordering::Relaxed)
         };
-        watch.when_given_up(tell());
+        watch.when_over(tell());
         assert!(watch.check().is_ok() && told.load(Ordering::Relaxed) == 0);
         watch.give_up();
         watch.give_up();
         assert_eq!(told.load(Ordering::Relaxed), 1);
-        watch.when_given_up(tell());
+        watch.when_over(tell());
         assert_eq!(told.load(Ordering::Relaxed), 2);
         let error = watch.check().unwrap_err();
         assert_eq!(error.kind(), Kind::Aborted);
         assert!(Arc::ptr_eq(error.reason().unwrap(), watch.reason().unwrap()));
-        Watch::default().when_given_up(tell());
+        Watch::default().when_over(tell());
         assert!(told.load(Ordering::Relaxed) == 2 && Watch::default().check().is_ok());
+    }
+
+    #[test]
+    fn what_has_not_begun_in_time_is_dropped() {
+        let of =
+            |milliseconds| Watch::of(Wish { timeout: Some(Duration::from_millis(milliseconds)), ..Wish::default() }).unwrap();
+        let (sender, told) = crossbeam_channel::bounded(1);
+        let [late, begun, at_once] = [10, 10, 0].map(of);
+        begun.begin().unwrap();
+        late.when_over(move |error| sender.send(error).unwrap());
+        let error = told.recv().unwrap();
+        assert_eq!((error.kind(), error.message()), (Kind::Timeout, "it had not begun after 10 ms (timeout)"));
+        assert_eq!(late.begin().unwrap_err().kind(), Kind::Timeout);
+        assert_eq!(at_once.begin().unwrap_err().kind(), Kind::Timeout);
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(begun.begin().is_ok() && begun.check().is_ok());
+        begun.give_up();
+        assert_eq!(begun.check().unwrap_err().kind(), Kind::Aborted);
     }
 
     #[test]
@@ -206,6 +348,8 @@ mod tests {
         watch.give_up();
         assert!(Watch::current().check().is_ok());
         assert!(watch.during(|| Watch::current().check().is_err()));
+        assert!(Watch::current().check().is_ok());
+        assert!(std::panic::catch_unwind(|| watch.during(|| panic!("on purpose"))).is_err());
         assert!(Watch::current().check().is_ok());
     }
 }

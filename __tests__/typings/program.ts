@@ -24,6 +24,9 @@ const options: MLContextOptions = {
   numThreads: 2,
   fpMath: 'bf16',
   label: 'main',
+  priority: 'normal',
+  timeout: 1000,
+  maxQueue: 64,
 };
 
 export async function contexts(): Promise<string> {
@@ -94,10 +97,15 @@ export async function inference(context: MLContext, network: MLGraph): Promise<F
   context.writeTensor(image, new DataView(new ArrayBuffer(768)));
   context.writeTensor(image, new SharedArrayBuffer(768));
   context.dispatch(network, { image }, { probabilities });
+  const { signal } = new AbortController();
+  context.dispatch(network, { image }, { probabilities }, { priority: 'high', timeout: 100, signal, label: 'urgent' });
+  await context.ready();
 
   const bytes: ArrayBuffer = await context.readTensor(probabilities);
   const mine = new Float32Array(16);
   await context.readTensor(probabilities, mine);
+  await context.readTensor(probabilities, mine, { priority: 'low' });
+  const read: ArrayBuffer = await context.readTensor(probabilities, { signal });
 
   const facts: [MLOperandDataType, readonly number[], boolean, boolean, boolean, string] = [
     image.dataType,
@@ -107,7 +115,7 @@ export async function inference(context: MLContext, network: MLGraph): Promise<F
     image.constant,
     image.label,
   ];
-  console.log(facts);
+  console.log(facts, read);
 
   image.destroy();
   probabilities.destroy();
@@ -119,6 +127,10 @@ export async function mistakes(context: MLContext, network: MLGraph, tensor: MLT
   const builder = new MLGraphBuilder(context);
   const x = builder.input('x', { dataType: 'float32', shape: [2] });
 
+  // @ts-expect-error there is no such priority
+  context.dispatch(network, { x: tensor }, { y: tensor }, { priority: 'urgent' });
+  // @ts-expect-error a build is not urgent
+  await builder.build({ x }, { priority: 'high' });
   // @ts-expect-error a builder belongs to a context
   new MLGraphBuilder();
   // @ts-expect-error there is no such data type

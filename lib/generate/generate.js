@@ -6,6 +6,7 @@ const { types } = require('node:util');
 const native = require('../native.js');
 const { invalidState, nativeError, typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
+const { NORMAL, scheduleOf } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
 const { mostProbable } = require('./alternatives.js');
@@ -22,10 +23,10 @@ function generate(model, ids, options = undefined) {
   const loaded = modelOf(model);
   if (loaded === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   const prompts = readPrompts(loaded.label, ids);
-  return run(loaded, prompts, readOptions(loaded.label, options));
+  return run(loaded, prompts, readOptions(loaded.label, options), performance.now());
 }
 
-async function* run(model, prompts, wish) {
+async function* run(model, prompts, wish, called) {
   const { label } = model;
   wish.signal?.throwIfAborted();
   model.requireUsable(NAME);
@@ -33,8 +34,10 @@ async function* run(model, prompts, wish) {
     throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
   }
   const cache = take(wish.cache ?? new GenerationCache(), model);
+  let leave;
   model.enter();
   try {
+    leave = model.contextState.queue?.enter(NAME, label);
     // A step that was under way when the last call ended.
     await cache.running;
     requireContext(model);
@@ -44,8 +47,9 @@ async function* run(model, prompts, wish) {
     cache.known = await ask(work, (request) => {
       native.beginSequences(request, work.session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
     });
-    yield* tokens(work, prompts, wish);
+    yield* tokens(work, prompts, wish, called);
   } finally {
+    leave?.();
     if (wish.cache === undefined) {
       cache.destroyed = true;
     }
@@ -54,13 +58,17 @@ async function* run(model, prompts, wish) {
   }
 }
 
-async function* tokens(work, prompts, { most, count, stops, until, hook, top }) {
+async function* tokens(work, prompts, { most, count, stops, until, hook, top, schedule }, called) {
   const { session } = work;
   const isDirect = hook === undefined && top === 0;
+  const { priority = NORMAL, timeout } = scheduleOf(work.model.contextState, schedule);
+  // Of the first step, with which the work begins.
+  let left = timeout === undefined ? -1 : Math.max(0, timeout - (performance.now() - called));
   const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [] })));
   let live = most > 0 ? [...sequences.keys()] : [];
   while (live.length > 0) {
-    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect));
+    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left));
+    left = -1;
     const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top });
     const going = [];
     for (const token of step) {

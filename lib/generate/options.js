@@ -5,6 +5,7 @@
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
 const { readInputs } = require('../onnx/inputs.js');
+const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { NAME, isCache } = require('./cache.js');
 
@@ -19,6 +20,7 @@ const { NAME, isCache } = require('./cache.js');
  * @property {Function | undefined} until tells of a token whether it ends its sequence
  * @property {Function | undefined} hook
  * @property {number} top how many of the most probable tokens are told
+ * @property {import('../scheduling.js').Schedule} schedule
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
  * @property {object} inputs
@@ -38,7 +40,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'seed', 'sequences', 'signal', 'stop', 'topLogprobs', 'until']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -79,6 +81,7 @@ function readOptions(label, options = {}) {
     until: readFunction(label, options, 'until'),
     hook: readFunction(label, options, 'logits'),
     top: readTop(label, options),
+    schedule: { priority: readPriority(NAME, label, options.priority), signal, timeout: requireTimeout(NAME, label, options.timeout) },
     signal,
     cache,
     inputs,

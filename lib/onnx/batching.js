@@ -9,25 +9,38 @@
 const { setTimeout, clearTimeout } = require('node:timers');
 const { batched } = require('../diagnostics.js');
 const { exception } = require('../errors.js');
+const { NORMAL } = require('../scheduling.js');
 const { bytesOf, elementCount } = require('./arrays.js');
 const { Given } = require('./given.js');
 const { joinRows } = require('./joinable.js');
 const { Named, put } = require('./named.js');
 const { deliver, usesDevice } = require('./places.js');
 const { joinArrays, partOf, withRows } = require('./rows.js');
+const { watched } = require('./watch.js');
 
 /** @typedef {import('./model.js').Model} Model */
 /** @typedef {import('./model.js').Wish} Wish */
 /** @typedef {import('./joinable.js').Refused} Refused */
 
 /**
- * @typedef {{given: Given, wish: Wish, rows: number, elements: number, began: number, isOver: boolean, resolve: (results: any) => void,
- *   reject: (reason: unknown) => void}} Waiting
+ * `passed` counts the more urgent ones that went before it.
+ * @typedef {{given: Given, wish: Wish, rows: number, elements: number, began: number, priority: number, passed: number, isOver: boolean,
+ *   resolve: (results: any) => void, reject: (reason: unknown) => void}} Waiting
  */
+
+/** So many may go before a less urgent request. */
+const PASSED = 8;
+
+/** Whether a request goes before another one. */
+function isBefore(one, other) {
+  if (one.priority === other.priority) return one.began < other.began;
+  const isMoreUrgent = one.priority < other.priority;
+  return (isMoreUrgent ? other : one).passed < PASSED === isMoreUrgent;
+}
 
 /** Requests of the same shapes apart from the rows. */
 class Family {
-  /** In the order of the calls. @type {Waiting[]} */
+  /** The more urgent first, and then in the order of the calls. @type {Waiting[]} */
   waiting = [];
   /** The rows that wait. */
   rows = 0;
@@ -42,7 +55,9 @@ class Family {
   }
 
   add(waiting) {
-    this.waiting.push(waiting);
+    let at = this.waiting.length;
+    while (at > 0 && isBefore(waiting, this.waiting[at - 1])) this.waiting[--at].passed++;
+    this.waiting.splice(at, 0, waiting);
     this.rows += waiting.rows;
   }
 
@@ -112,7 +127,7 @@ class Batching {
     this.#counts.requests++;
     if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
     return new Promise((resolve, reject) => {
-      const waiting = { given: given.own(), wish, rows, elements, began: performance.now(), isOver: false, resolve, reject };
+      const waiting = { given: given.own(), wish, rows, elements, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
       family.add(waiting);
       wish.life?.whenOver(() => {
         waiting.isOver = true;
@@ -204,20 +219,30 @@ class Batching {
     const family = this.#next();
     if (family === undefined) return;
     clearTimeout(this.#timer);
-    const group = this.#take(family);
+    this.#pass(family);
+    const group = this.#take(family).filter(begins);
+    if (group.length === 0) {
+      this.#start();
+      return;
+    }
     this.#isUnderWay = true;
     this.#wasJoined = group.length > 1;
     void this.#runGroup(family, group);
   }
 
-  /** The family that is to go next: the one that has waited longest, or one that is full. */
+  /** Others are passed over by what goes next. */
+  #pass({ waiting: [next] }) {
+    for (const { waiting } of this.#families.values()) if (waiting[0]?.priority > next.priority) waiting[0].passed++;
+  }
+
+  /** The family that is to go next: of the most urgent the one that has waited longest, or one that is full. */
   #next() {
     const { maxSize, maxDelay } = this.#options;
     let oldest;
     for (const family of this.#families.values()) {
       if (family.waiting.length === 0) continue;
       if (maxDelay > 0 && family.rows >= maxSize) return family;
-      if (oldest === undefined || family.waiting[0].began < oldest.waiting[0].began) oldest = family;
+      if (oldest === undefined || isBefore(family.waiting[0], oldest.waiting[0])) oldest = family;
     }
     if (oldest === undefined || maxDelay === 0) return oldest;
     const left = maxDelay - (performance.now() - oldest.waiting[0].began);
@@ -303,7 +328,7 @@ class Batching {
     for (const rows of new Set([all, ...group.map((waiting) => waiting.rows)])) if (rows > 1 && !(await this.#canJoin(family, rows))) return undefined;
     const joined = this.#join(group, all);
     batched(() => this.#told(group.length, all, group[0].began));
-    const results = await this.#model.runAlone(joined, { wanted: wantedOf(group) });
+    const results = await this.#runAll(joined, group);
     this.#counts.runs++;
     this.#counts.joined += group.length;
     return () => this.#divide(group, results, family.outputs.get(all), all);
@@ -318,6 +343,14 @@ class Batching {
   #told(size, rows, began) {
     const { label, contextState } = this.#model;
     return { label, device: contextState.device, size, rows, waited: began === undefined ? 0 : performance.now() - began };
+  }
+
+  /** As urgent as the most urgent of them. */
+  async #runAll(given, group) {
+    const wanted = wantedOf(group);
+    const priority = Math.min(...group.map((waiting) => waiting.priority));
+    const work = (watch) => this.#model.runAlone(given, { wanted, watch });
+    return await (priority === NORMAL ? work(0) : watched(undefined, work, undefined, { priority }));
   }
 
   /** Whether so many rows are computed as one is. */
@@ -370,6 +403,14 @@ class Batching {
       }
     }
   }
+}
+
+/** Whether a request is still wanted when its turn comes; if it is, it is not overdue any more. */
+function begins(waiting) {
+  const { life } = waiting.wish;
+  if (life === undefined || life.begin()) return true;
+  leave(waiting);
+  return false;
 }
 
 /** Ends a request whose caller has given up, which has heard of that already. */

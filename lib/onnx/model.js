@@ -34,6 +34,7 @@ const { prepareStep, runStep, stepFits } = require('./steps.js');
  * @property {number} [seed]
  * @property {number} [watch] the handle of what watches the run
  * @property {import('./watch.js').Life} [life] tells whether the caller still waits
+ * @property {number} [priority] that of the watch, if it is not the usual one
  * @property {boolean} [isAlone] whether the run must not be joined with others
  */
 
@@ -169,7 +170,21 @@ class Model {
    */
   run(given, wish) {
     const describe = () => ({ operator: wish.operator ?? 'run', label: this.label, device: this.contextState.device, shapes: given.shapes });
-    return traced('run', describe, () => this.#run(given, wish));
+    return traced('run', describe, () => this.#counted(given, wish));
+  }
+
+  #counted(given, wish) {
+    const { queue } = this.contextState;
+    return queue === undefined ? this.#run(given, wish) : this.#runCounted(queue, given, wish);
+  }
+
+  async #runCounted(queue, given, wish) {
+    const leave = queue.enter(wish.operator ?? 'run', this.label);
+    try {
+      return await this.#run(given, wish);
+    } finally {
+      leave?.();
+    }
   }
 
   async #run(given, wish) {

@@ -2,8 +2,9 @@
 
 // OnnxModel: the interface of a model for script. run() takes arrays, bindings keep tensors.
 
-const { typeError } = require('../errors.js');
+const { named, typeError } = require('../errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('../interface.js');
+const { USUAL, isScheduled, scheduleOf } = require('../scheduling.js');
 const { show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { solveShapes } = require('./inputs.js');
@@ -66,22 +67,25 @@ class OnnxModel {
   /**
    * Runs the model. The arrays are copied before this returns.
    * @param {Record<string, unknown>} inputs
-   * @param {{outputs?: string[] | Record<string, ArrayBufferView | null>, maxBytes?: number, seed?: number, signal?: AbortSignal}} [options]
+   * @param {import('../onnx.d.ts').OnnxRunOptions} [options]
    * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor | import('./tensor.js').OnnxTensor[] | null>>}
    */
   async run(inputs, options = undefined) {
     const model = usable(this, 'run');
     const given = model.read('run', inputs);
     const wish = runOptions('run', model, options);
-    wish.signal?.throwIfAborted();
+    const schedule = scheduleOf(model.contextState, wish.schedule ?? USUAL);
+    schedule.signal?.throwIfAborted();
     const { profile } = model;
     wish.isAlone = profile !== undefined;
-    const work = (watch, life) => {
+    const work = (watch, life = undefined) => {
       wish.watch = watch;
       wish.life = life;
       return model.run(given, wish);
     };
-    return watched(onAbort(wish.signal), work, profile && profileRun(profile));
+    if (!isScheduled(schedule) && profile === undefined) return work(0);
+    wish.priority = schedule.priority;
+    return watched(onAbort(schedule.signal), work, profile && profileRun(profile), { ...schedule, name: named('run', model.label) });
   }
 
   /** Profiles the runs that begin from now on, until it is stopped or another one is made. */

@@ -3,6 +3,7 @@
 // The options of run().
 
 const { typeError } = require('../errors.js');
+const { PRIORITIES } = require('../scheduling.js');
 const { quote, show } = require('../show.js');
 const { requireType } = require('./arrays.js');
 const { requireSignal } = require('./watch.js');
@@ -24,21 +25,35 @@ function requireMemoryLimit(operator, memoryLimit) {
  * @param {string} operator
  * @param {{label: string, outputs: import('./inputs.js').Signature[]}} model
  * @param {unknown} options
- * @returns {import('./model.js').Wish & {signal?: AbortSignal}}
+ * @returns {import('./model.js').Wish & {schedule?: import('../scheduling.js').Schedule}}
  */
 function runOptions(operator, { label, outputs: signatures }, options) {
   if (options === undefined) return {};
   if (options === null || typeof options !== 'object') throw typeError(operator, label, `options: found ${show(options)}, allowed an object`);
-  const { outputs, maxBytes, seed, signal } = options;
+  const { outputs, maxBytes, priority, seed, signal, timeout } = options;
   requireSignal(operator, label, signal);
+  const schedule = { priority: readPriority(operator, label, priority), signal, timeout: requireTimeout(operator, label, timeout) };
   if (maxBytes !== undefined) requireBytes(operator, label, maxBytes);
   if (seed !== undefined && !(Number.isSafeInteger(seed) && seed >= 0)) {
     throw typeError(operator, label, `options: seed: found ${show(seed)}, allowed a whole number from 0`);
   }
-  if (outputs === undefined) return { maxBytes, seed, signal };
+  if (outputs === undefined) return { maxBytes, seed, schedule };
   const names = outputNames(operator, label, signatures, outputs);
   const places = Array.isArray(outputs) ? undefined : arraysOf(operator, label, signatures, outputs);
-  return { wanted: new Set(names), places, maxBytes, seed, signal };
+  return { wanted: new Set(names), places, maxBytes, seed, schedule };
+}
+
+/** The position of a priority, or nothing. */
+function readPriority(operator, label, priority) {
+  if (priority === undefined) return undefined;
+  const position = PRIORITIES.indexOf(priority);
+  if (position !== -1) return position;
+  throw typeError(operator, label, `options: priority: found ${show(priority)}, allowed 'high', 'normal' or 'low'`);
+}
+
+function requireTimeout(operator, label, timeout) {
+  if (timeout === undefined || (typeof timeout === 'number' && timeout >= 0 && Number.isFinite(timeout))) return timeout;
+  throw typeError(operator, label, `options: timeout: found ${show(timeout)}, allowed a number of milliseconds from 0`);
 }
 
 /**
@@ -111,4 +126,4 @@ function batchingOptions(operator, options) {
   return { maxSize, maxDelay, maxElements };
 }
 
-module.exports = { batchingOptions, prepareOptions, requireBytes, requireMemoryLimit, runOptions };
+module.exports = { batchingOptions, prepareOptions, readPriority, requireBytes, requireMemoryLimit, requireTimeout, runOptions };

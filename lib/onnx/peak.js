@@ -6,6 +6,7 @@ const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { MLGraphBuilder } = require('../builder.js');
 const { toGraph } = require('../graph.js');
+const { createWatch } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 
 const SIZE = 384;
@@ -51,7 +52,7 @@ async function shortest(context, length, make) {
   const graph = toGraph(await builder.build({ y }, { label }));
   const [x, result] = [new Float32Array(length).fill(1), new ArrayBuffer(4 * length)];
   const run = async () => {
-    const watch = native.createWatch(true);
+    const watch = createWatch({}, true);
     const entry = { operator: 'profile', label, context: graph.context, object: graph, lends: true, memory: result, arrive: () => native.takeSteps(watch) };
     try {
       const steps = await begin(entry, (request) => native.run(request, graph.context.handle, graph.handle, [x], [result], label, watch));

@@ -7,6 +7,7 @@ const native = require('../native.js');
 const { destroyWatch, giveUp } = require('../cancelling.js');
 const { exception } = require('../errors.js');
 const { createGraph } = require('../graph.js');
+const { createWatch } = require('../scheduling.js');
 const { traced } = require('../diagnostics.js');
 const { begin } = require('../settle.js');
 const { OutputPrefetch } = require('./output-prefetch.js');
@@ -103,7 +104,7 @@ class Plans {
   /** @returns {Making} */
   #startMaking(operator, given) {
     const { key, shapes } = given;
-    const watch = native.createWatch(false);
+    const watch = createWatch({});
     const end = () => {
       if (this.#making.get(key) === making) this.#making.delete(key);
       destroyWatch(watch);

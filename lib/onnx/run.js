@@ -5,7 +5,8 @@
 const native = require('../native.js');
 const { dispatchUnder } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
-const { invalidState } = require('../errors.js');
+const { exception, invalidState } = require('../errors.js');
+const { NORMAL, PRIORITIES } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 const { tensorOfNumber, toTensor } = require('../tensor.js');
 const { arrayOver, bytesOf } = require('./arrays.js');
@@ -89,12 +90,13 @@ function contentOf(value, context) {
 }
 
 /** On a GPU the graph works on tensors, which later runs use again. */
-async function runOnTensors({ label }, plan, given, { wanted }) {
+async function runOnTensors({ label }, plan, given, wish) {
+  const { wanted } = wish;
   if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
   const tensors = plan.idle.take(plan);
   // Without a set of tensors at hand the caller may change the arrays while one is made.
-  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, given.own().values), undefined, label, wanted);
-  return await dispatch(plan, tensors, given.values, label, wanted);
+  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, given.own().values), undefined, label, wish);
+  return await dispatch(plan, tensors, given.values, label, wish);
 }
 
 /** A set of tensors with the inputs written. */
@@ -121,11 +123,12 @@ function write(context, { inputs }, values) {
 }
 
 /** One run on a set of tensors, which is free for others afterwards. */
-async function dispatch(plan, tensors, values, label, wanted) {
-  const { context, graph, outputs } = plan;
+async function dispatch(plan, tensors, values, label, wish) {
+  const { context, outputs } = plan;
+  const { wanted } = wish;
   try {
     if (values !== undefined) write(context, tensors, values);
-    context.dispatch(graph, tensors.inputs, tensors.outputs, { label });
+    dispatchFor(plan, tensors, label, wish);
     const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
     const buffers = await Promise.all(names.map((name) => context.readTensor(tensors.outputs[name])));
     const found = new Array(plan.graphState.outputs.size);
@@ -136,6 +139,19 @@ async function dispatch(plan, tensors, values, label, wanted) {
   }
 }
 
+/** For ever, or nearly. */
+const LONGEST = 2 ** 32 - 1;
+
+/** A dispatch that belongs to a run. What is dispatched has begun. */
+function dispatchFor({ context, graph, graphState }, { inputs, outputs }, label, { life, priority = NORMAL }) {
+  if (life !== undefined && !life.begin()) throw exception('AbortError', 'nobody waits for the run any more');
+  const { queue, priority: usual, timeout } = graphState.context;
+  const options = { label, priority: priority === usual ? undefined : PRIORITIES[priority], timeout: timeout === undefined ? undefined : LONGEST };
+  const work = () => context.dispatch(graph, inputs, outputs, options);
+  if (queue === undefined) work();
+  else queue.inside(work);
+}
+
 function release({ inputs, outputs }) {
   for (const tensor of [...Object.values(inputs), ...Object.values(outputs)]) tensor.destroy();
 }
@@ -144,8 +160,9 @@ function release({ inputs, outputs }) {
  * A run of which inputs or results stay on the device: MLTensors that were given are bound as they are, and results that are to stay are new
  * ones, which then belong to the caller.
  */
-async function runOnDevice({ label }, plan, given, { wanted, places, watch = 0 }) {
+async function runOnDevice({ label }, plan, given, wish) {
   const { context, graph, graphState, outputs } = plan;
+  const { wanted, places, watch = 0 } = wish;
   const isWanted = (name) => wanted === undefined || wanted.has(name);
   // The tensors that go with the run, and those that the caller gets.
   const own = [];
@@ -181,7 +198,7 @@ async function runOnDevice({ label }, plan, given, { wanted, places, watch = 0 }
     const dispatched = [graph, bound.inputs, bound.outputs, { label }];
     // Who watches it has the steps when it has ended.
     if (watch > 0 && graphState.context.device === 'cpu' && graphState.outputs.size > 0) await dispatchUnder(context, dispatched, watch);
-    else if (graphState.outputs.size > 0) context.dispatch(...dispatched);
+    else if (graphState.outputs.size > 0) dispatchFor(plan, bound, label, wish);
     return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
   } catch (error) {
     for (const tensor of made) tensor.destroy();

@@ -5,7 +5,9 @@
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { destroyWatch, giveUp, isSignal, whenAborted } = require('../cancelling.js');
-const { typeError } = require('../errors.js');
+const { exception, typeError } = require('../errors.js');
+const { USUAL, createWatch } = require('../scheduling.js');
+const { ask } = require('../settle.js');
 const { show } = require('../show.js');
 const { trace } = require('../trace.js');
 const { stepsOf } = require('./profile.js');
@@ -13,8 +15,19 @@ const { stepsOf } = require('./profile.js');
 /** Tells work that its caller has given up. */
 class Life {
   isOver = false;
+  #watch;
   /** @type {(() => void)[]} */
   #waiting = [];
+
+  /** @param {number} watch */
+  constructor(watch) {
+    this.#watch = watch;
+  }
+
+  /** The work begins here and not natively. Whether it is still wanted. */
+  begin() {
+    return !this.isOver && native.beginWork(this.#watch);
+  }
 
   /** @param {() => void} tell is called once */
   whenOver(tell) {
@@ -35,10 +48,12 @@ class Life {
  *   the watching
  * @param {(watch: number, life?: Life) => Promise<T>} work
  * @param {(steps: import('../native').Step[]) => void} [tell] gets the steps of the run
+ * @param {import('../scheduling.js').Schedule & {name?: string}} [schedule] and the name of the work, for messages; its signal is of no matter here
  * @returns {Promise<T>}
  */
-function watched(watching, work, tell = undefined) {
-  return watching === undefined && tell === undefined ? work(0) : under(watching, work, tell);
+function watched(watching, work, tell = undefined, schedule = USUAL) {
+  const isUsual = watching === undefined && tell === undefined && schedule.priority === undefined && schedule.timeout === undefined;
+  return isUsual ? work(0) : under(watching, work, tell, schedule);
 }
 
 /**
@@ -57,15 +72,15 @@ function inTrace(model, wish, work) {
     noted.set(wish.watch, note);
     return work(wish);
   }
-  return under(undefined, (watch) => work({ ...wish, watch }), note);
+  return under(undefined, (watch) => work({ ...wish, watch }), note, USUAL);
 }
 
 /** By a watch: notes the steps of its run in the trace. @type {Map<number, (steps: import('../native').Step[]) => void>} */
 const noted = new Map();
 
-async function under(watching, work, tell) {
-  const watch = native.createWatch(tell !== undefined || trace !== undefined);
-  const life = new Life();
+async function under(watching, work, tell, schedule) {
+  const watch = createWatch(schedule, tell !== undefined || trace !== undefined);
+  const life = new Life(watch);
   const result = work(watch, life);
   const end = () => {
     const note = noted.get(watch);
@@ -84,22 +99,33 @@ async function under(watching, work, tell) {
       throw error;
     },
   );
-  if (watching === undefined) return ended;
+  if (watching === undefined && schedule.timeout === undefined) return ended;
   // The caller may have stopped waiting.
   ended.catch(() => {});
   let unwatch;
   const stopped = new Promise((_, reject) => {
-    unwatch = watching((reason) => {
-      giveUp(watch, reason);
+    const stop = (reason) => {
       life.end();
       reject(reason);
+    };
+    unwatch = watching?.((reason) => {
+      giveUp(watch, reason);
+      stop(reason);
     });
+    if (schedule.timeout !== undefined) whenOverdue(watch, (message) => stop(exception('TimeoutError', `${schedule.name ?? 'run'}: ${message}`)));
   });
   try {
     return await Promise.race([ended, stopped]);
   } finally {
-    unwatch();
+    unwatch?.();
   }
+}
+
+/** Work may wait here for long before the native side has it, and is overdue there. */
+function whenOverdue(watch, tell) {
+  ask((request) => native.awaitEnd(request, watch)).catch(({ code, message }) => {
+    if (code === 'TimeoutError') tell(message);
+  });
 }
 
 /**

@@ -8,6 +8,7 @@ const { keptOf } = require('../onnx/kept.js');
 const { Named, put } = require('../onnx/named.js');
 const { DEVICE } = require('../onnx/places.js');
 const { watched } = require('../onnx/watch.js');
+const { USUAL, isScheduled, scheduleOf } = require('../scheduling.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
@@ -140,16 +141,20 @@ class SessionHandler {
 
   #watched(watching, given, began) {
     const profile = this.#profile;
-    if (profile === undefined && watching === undefined) return this.#compute(given, 0);
-    return watched(watching, (watch, life) => this.#compute(given, watch, life), profile && ((steps) => profile.steps(steps, began)));
+    // As the context's runs are.
+    const schedule = scheduleOf(this.#model.contextState, USUAL);
+    if (profile === undefined && watching === undefined && !isScheduled(schedule)) return this.#compute(given, 0);
+    const work = (watch, life) => this.#compute(given, watch, life, schedule.priority);
+    return watched(watching, work, profile && ((steps) => profile.steps(steps, began)), schedule);
   }
 
   /**
    * @param {Given} given
    * @param {number} watch
    * @param {import('../onnx/watch.js').Life} [life]
+   * @param {number} [priority]
    */
-  async #compute({ values, names, targets }, watch, life = undefined) {
+  async #compute({ values, names, targets }, watch, life = undefined, priority = undefined) {
     const model = this.#model;
     const bound = this.#bind(values);
     // What is in memory is copied before this returns.
@@ -157,7 +162,7 @@ class SessionHandler {
     const wanted = names.length === this.outputNames.length ? undefined : new Set(names);
     let results;
     try {
-      results = await model.run(given, { wanted, places: this.#placesOf(names, targets), watch, life, isAlone: this.#profile !== undefined });
+      results = await model.run(given, { wanted, places: this.#placesOf(names, targets), watch, life, priority, isAlone: this.#profile !== undefined });
     } catch (error) {
       throw plain(error);
     }

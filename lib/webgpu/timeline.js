@@ -262,7 +262,7 @@ class DeviceTimeline {
     const { result, complaint } = this.#give('readTensor', '', 1, () => checked(this.device, read));
     this.#settle(request, async () => {
       const cause = (await completion.end()) ?? (await result.ask());
-      if (cause?.given !== undefined) throw cause;
+      if (cause?.given !== undefined || cause?.code === 'TimeoutError') throw cause;
       if (cause !== undefined) {
         throw { code: 'OperationError', message: `readTensor: the tensor is errored: ${cause.message}`, cause };
       }
@@ -375,11 +375,12 @@ class DeviceTimeline {
   dispatch(_context, { executable }, tensors, label, watch = 0, request = undefined) {
     const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label };
     const given = givenUp(watch);
-    if (given === undefined) {
+    if (given === undefined && (watch === 0 || native.beginWork(watch))) {
       this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
     } else {
-      const message = `${named('dispatch', label || executable.label)}: it was cancelled by its signal`;
-      const completion = Completion.failed({ code: 'AbortError', message, given });
+      const what = named('dispatch', label || executable.label);
+      const overdue = { code: 'TimeoutError', message: `${what}: it had not begun in time (timeout)` };
+      const completion = Completion.failed(given === undefined ? overdue : { code: 'AbortError', message: `${what}: it was cancelled by its signal`, given });
       dispatch.outputs.forEach((tensor) => Object.assign(tensor, { completion, doubts: NONE, known: undefined }));
     }
     if (request !== undefined) settle(request, undefined);

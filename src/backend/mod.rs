@@ -22,7 +22,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
-use crate::watch::Watch;
+use crate::watch::{Priority, Watch};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +131,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Calls back, at most once and from any thread, when the device is lost: nothing more can be done with it.
     fn on_lost(&self, _tell: Box<dyn FnOnce(String) + Send>) {}
 
+    /// A run that was asked for before, and may wait for its turn or be under way, is urgent now: a more urgent one waits for it.
+    fn lift(&self, _number: u64, _priority: Priority) {}
+
     /// Called when the context ends: work that has not begun may be left, work that is under way may stop early. Both
     /// report an error.
     fn cancel(&self);
@@ -157,6 +160,8 @@ pub struct Turn {
     pub here: bool,
     /// A run that is under way when it is given up may stop early, and reports an error then.
     pub watch: Watch,
+    /// Of runs that wait the more urgent ones go first.
+    pub priority: Priority,
 }
 
 /// The tensors of one execution, in the order of the graph's inputs and outputs. An output without a tensor is not wanted,

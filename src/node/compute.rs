@@ -10,7 +10,7 @@ use super::settle::{Outcome, Request};
 use crate::error::{Error, Kind, Reason, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
-use crate::watch::{Description, StepTime, Watch};
+use crate::watch::{Description, Priority, StepTime, Watch, Wish};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -86,11 +86,36 @@ pub fn watch(call: &Call<'_>, index: usize) -> Result<Watch> {
     Ok(call.environment.watches.borrow().get(call.handle(index)?).cloned().unwrap_or_default())
 }
 
-/// `createWatch(withSteps)`: the handle of how runs are watched.
+/// `createWatch(withSteps, priority, timeout)`: the handle of how work is watched. The priority is a position in [`Priority::ALL`], the
+/// timeout in milliseconds; a negative one is none.
 pub fn create_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let with_steps = call.scope.as_boolean(call.value(0))?;
-    let handle = call.environment.watches.borrow_mut().insert(Watch::new(with_steps));
+    let watch = Watch::of(Wish { with_steps, ..wish(call, 1)? })?;
+    let handle = call.environment.watches.borrow_mut().insert(watch);
     Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// A priority and a timeout.
+pub fn wish(call: &Call<'_>, first: usize) -> Result<Wish> {
+    let priority = Priority::ALL.get(call.unsigned(first)? as usize).copied().unwrap_or_default();
+    // What is negative, or too long for a duration, is none.
+    let timeout = Duration::try_from_secs_f64(call.number(first + 1)? / 1000.0).ok();
+    Ok(Wish { priority, timeout, ..Wish::default() })
+}
+
+/// `beginWork(watch)`: `lib/` itself begins with the work, which is not overdue any more; whether it is still wanted.
+pub fn begin_work<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let is_wanted = watch(call, 0)?.begin().is_ok();
+    call.scope.boolean(is_wanted).map(Some)
+}
+
+/// `awaitEnd(request, watch)`: fails when the work is not wanted any more, or the watch is gone.
+pub fn await_end<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let watch = watch(call, 1)?;
+    let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
+    watch.when_over(move |error| done.report(Err(error)));
+    Ok(None)
 }
 
 /// `giveUp(watch)`: the work that has it ends as soon as it can, with an error. The number under which `lib/` keeps the reason, and then the

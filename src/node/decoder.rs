@@ -2,12 +2,14 @@
 
 use super::bytes;
 use super::call::{Call, stale};
+use super::compute;
 use super::handles::Handle;
 use super::onnx::{guarded, in_background, program};
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
 use crate::program::decoder::{Choice, ConstantInput, Decoder, Next, Prompts, Sampling, Session, Work, start};
+use crate::timeline::Wish;
 use std::sync::{Arc, OnceLock};
 
 /// A decoder that exists, or is being looked at.
@@ -125,11 +127,11 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         .collect();
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given }), done);
+    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given }), Wish::default(), done);
     Ok(None)
 }
 
-/// `continueSequences(request, session, sequences, chooses)`: settles with `[sequence, id, logprob, …]`, or with `[sequence, logits, …]`
+/// `continueSequences(request, session, sequences, chooses, priority, timeout)`: settles with `[sequence, id, logprob, …]`, or with `[sequence, logits, …]`
 /// where somebody else changes these before a token is chosen.
 pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
@@ -137,8 +139,9 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sequences: Vec<u32> = call.unsigned_list(2)?;
     let sequences = sequences.into_iter().map(|number| number as usize).collect();
     let chooses = call.scope.as_boolean(call.value(3))?;
+    let wish = compute::wish(call, 4)?;
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Continue { sequences, chooses }, done);
+    start(session, Work::Continue { sequences, chooses }, wish, done);
     Ok(None)
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge};
-use crate::watch::Watch;
+use crate::watch::{Priority, Watch};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
@@ -71,6 +71,17 @@ impl<B: Backend> Work<B> {
         }
     }
 
+    /// How urgent it is by itself. What is no run is short, and hurries nobody unless script says so.
+    pub fn urgency(&self) -> Urgency {
+        match self {
+            Work::Dispatch { run, .. } | Work::Compute { run, .. } => {
+                Urgency { priority: run.watch.priority(), number: Some(run.number) }
+            }
+            Work::Read { watch, .. } if watch.is_watched() => Urgency { priority: watch.priority(), number: None },
+            _ => Urgency { priority: Priority::Low, number: None },
+        }
+    }
+
     /// What is left of it when it is given up with an error before it has begun: whoever waits hears of that at once.
     pub fn give_up(self, error: Error) -> Work<B> {
         let outputs = match self {
@@ -109,6 +120,14 @@ pub struct Run {
     /// How many had been asked for by then, with it.
     pub number: u64,
     pub watch: Watch,
+}
+
+/// How urgent a job is.
+#[derive(Clone, Copy)]
+pub struct Urgency {
+    pub priority: Priority,
+    /// Of a run.
+    pub number: Option<u64>,
 }
 
 pub type Tensors<B> = SmallVec<[TensorRef<<B as Backend>::Tensor>; 2]>;
@@ -178,6 +197,9 @@ struct Job<B: Backend> {
     waits_for: u32,
     /// Who waits for it.
     dependents: SmallVec<[JobId; 2]>,
+    /// Whom it waits for, or has waited.
+    after: SmallVec<[JobId; 2]>,
+    urgency: Urgency,
 }
 
 /// All unfinished jobs.
@@ -237,7 +259,9 @@ impl<B: Backend> Jobs<B> {
     /// Adds a job that waits for others; tells whether it can start at once.
     pub fn add(&mut self, work: Work<B>, wait: &[JobId]) -> (JobId, bool) {
         let id = self.next();
-        let job = Job { work: Some(work), end: None, waits_for: wait.len() as u32, dependents: SmallVec::new() };
+        let (waits_for, urgency) = (wait.len() as u32, work.urgency());
+        let (dependents, after) = (SmallVec::new(), SmallVec::from_slice(wait));
+        let job = Job { work: Some(work), end: None, waits_for, dependents, after, urgency };
         match self.free.pop() {
             Some(slot) => self.slots.of(slot).job = Some(job),
             None => self.slots.push(Slot { generation: 0, job: Some(job) }),
@@ -256,6 +280,29 @@ impl<B: Backend> Jobs<B> {
     /// Takes the work of a job that starts.
     pub fn start(&mut self, id: JobId) -> Work<B> {
         self.job(id).work.take().expect("a job starts once")
+    }
+
+    pub fn urgency(&mut self, id: JobId) -> Urgency {
+        self.job(id).urgency
+    }
+
+    /// A job, and what it waits for, is at least so urgent from now on. Calls back with the runs of which that is new.
+    pub fn lift(&mut self, first: &[JobId], priority: Priority, mut lifted: impl FnMut(u64)) {
+        let mut left = first.to_vec();
+        while let Some(id) = left.pop() {
+            if !self.is_unfinished(id) {
+                continue;
+            }
+            let job = self.job(id);
+            if job.urgency.priority <= priority {
+                continue;
+            }
+            job.urgency.priority = priority;
+            left.extend_from_slice(&job.after);
+            if let (Some(number), None) = (job.urgency.number, &job.work) {
+                lifted(number);
+            }
+        }
     }
 
     /// Changes the work of a job that has not started.

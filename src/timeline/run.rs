@@ -3,7 +3,7 @@
 use super::builds::{Urgency, failed_build};
 use super::here::Room;
 use super::ids::IdMap;
-use super::job::{Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
+use super::job::{self, Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
 use super::reports::Reports;
 use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
@@ -17,7 +17,7 @@ use crate::faults;
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
-use crate::watch::Watch;
+use crate::watch::{Priority, Watch};
 use crossbeam_channel::{Receiver, TryRecvError};
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
@@ -72,6 +72,8 @@ pub struct Loop<B: Backend> {
     ready: VecDeque<JobId>,
     /// Runs that were asked for.
     runs: u64,
+    /// Some were more or less urgent than others.
+    has_priorities: bool,
     /// A run may have the thread that has the loop.
     is_running: Arc<AtomicBool>,
     waiting: Arc<Waiting>,
@@ -93,6 +95,7 @@ impl<B: Backend> Loop<B> {
             jobs: Jobs::new(),
             ready: VecDeque::new(),
             runs: 0,
+            has_priorities: false,
             is_running,
             waiting,
             reports,
@@ -486,20 +489,38 @@ impl<B: Backend> Loop<B> {
             self.ready.push_back(id);
         }
         if let Some(watch) = watch {
-            let (reports, watched) = (self.reports.clone(), watch.clone());
-            // Not the watch itself, which has this call.
-            let Some(reason) = watched.reason().cloned() else { return };
-            watch.when_given_up(move || reports.push(Report::GivenUp(id, Error::given_up(reason))));
+            let reports = self.reports.clone();
+            watch.when_over(move |error| reports.push(Report::GivenUp(id, error)));
+        }
+        let job::Urgency { priority, number } = self.jobs.urgency(id);
+        self.has_priorities |= number.is_some() && priority != Priority::Normal;
+        if self.has_priorities && !wait.is_empty() {
+            self.jobs.lift(wait, priority, |number| self.backend.lift(number, priority));
         }
     }
 
     fn start_ready(&mut self) {
-        while let Some(id) = self.ready.pop_front() {
+        while let Some(id) = self.next_ready() {
             self.start(id);
         }
     }
 
+    /// The first of the most urgent ones; what is no run is short and goes before them.
+    fn next_ready(&mut self) -> Option<JobId> {
+        if !self.has_priorities {
+            return self.ready.pop_front();
+        }
+        let (jobs, ready) = (&mut self.jobs, &self.ready);
+        let order = |id: JobId| {
+            let job::Urgency { priority, number } = jobs.urgency(id);
+            number.map(|_| priority)
+        };
+        let first = ready.iter().copied().map(order).enumerate().min_by_key(|(position, order)| (*order, *position))?;
+        self.ready.remove(first.0)
+    }
+
     fn start(&mut self, id: JobId) {
+        let job::Urgency { priority, .. } = self.jobs.urgency(id);
         match self.jobs.start(id) {
             Work::Write { tensor, bytes, label, charge } => {
                 let storage = tensor.storage.clone();
@@ -518,7 +539,7 @@ impl<B: Backend> Loop<B> {
             }
             Work::Read { tensor, into, watch, done, of } => {
                 let errored = tensor.state().error.as_ref().map(errored);
-                if let Some(error) = watch.check().map_err(|error| error.of("readTensor", "")).err().or(errored) {
+                if let Some(error) = watch.begin().map_err(|error| error.of("readTensor", "")).err().or(errored) {
                     drop(into);
                     done.report(Err(error));
                     self.reports.push(Report::Finished((id, Ok(()))));
@@ -560,7 +581,7 @@ impl<B: Backend> Loop<B> {
                 let label = if label.is_empty() { graph.label.clone() } else { label };
                 let of = Some(graph.clone());
                 self.jobs.set_end(id, End::Wrote { outputs, what: "dispatch", label, graph: of, _pending: None, done });
-                self.execute(id, (number, watch), &graph, &inputs, bindings);
+                self.execute(id, (number, watch, priority), &graph, &inputs, bindings);
             }
             Work::Compute { graph, inputs, outputs, mut end, run } => {
                 let Run { number, watch } = run;
@@ -573,7 +594,7 @@ impl<B: Backend> Loop<B> {
                 }
                 drop(outputs);
                 self.jobs.set_end(id, End::Computed { graph: graph.clone(), end });
-                self.execute(id, (number, watch), &graph, &inputs, bindings);
+                self.execute(id, (number, watch, priority), &graph, &inputs, bindings);
             }
         }
     }
@@ -582,7 +603,7 @@ impl<B: Backend> Loop<B> {
     fn execute(
         &mut self,
         id: JobId,
-        (number, watch): (u64, Watch),
+        (number, watch, priority): (u64, Watch, Priority),
         graph: &GraphEntry<B>,
         inputs: &Tensors<B>,
         bindings: Bindings<B::Tensor>,
@@ -596,7 +617,7 @@ impl<B: Backend> Loop<B> {
                 self.reporter(id).report(Err(error));
             }
             None => {
-                let turn = Turn { number, alone: self.ready.is_empty(), here: self.is_here, watch };
+                let turn = Turn { number, alone: self.ready.is_empty(), here: self.is_here, watch, priority };
                 let reporter = self.reporter(id);
                 self.is_running.store(true, Ordering::Relaxed);
                 self.backend.execute(&graph.executable, bindings, turn, reporter);
@@ -675,9 +696,9 @@ impl<'a, B: Backend> Wait<'a, B> {
     }
 }
 
-/// The failure of a read of a tensor that is errored: what script has given up it gets back as it is.
+/// The failure of a read of a tensor that is errored: of what was dropped script hears as it is.
 fn errored(error: &Error) -> Error {
-    if error.kind() == Kind::Aborted {
+    if error.is_dropped() {
         return error.clone();
     }
     let message = format!("readTensor: the tensor is errored: {}", error.message());
@@ -701,7 +722,7 @@ fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&Grap
     if let (Some(graph), Kind::Unknown) = (graph, error.kind()) {
         graph.error.get_or_init(|| error.clone());
     }
-    if error.kind() == Kind::Aborted {
+    if error.is_dropped() {
         return error.of(what, label);
     }
     // The end of the context is no failure of the operation.

@@ -23,9 +23,13 @@ struct Toy {
     /// For runs that have the timeline's thread.
     here: (Sender<()>, Receiver<()>),
     turns: Arc<Mutex<Vec<u64>>>,
+    urgencies: Urgencies,
     /// How many runs were to be done on the calling thread; nothing where none may be.
     here_runs: Option<Arc<AtomicUsize>>,
 }
+
+/// How urgent runs were when they began, and those that were lifted afterwards, by their numbers.
+type Urgencies = Arc<Mutex<Vec<(u64, Priority)>>>;
 
 /// Who writes these bytes makes the backend panic on the timeline's thread, where nobody catches it.
 const PANICS: [u8; 2] = [9, 9];
@@ -125,6 +129,7 @@ impl Backend for Toy {
 
     fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Piece>, turn: Turn, done: Done<()>) {
         self.turns.lock().unwrap().push(turn.number);
+        self.urgencies.lock().unwrap().push((turn.number, turn.priority));
         if graph.0 == "here" {
             // Tells that it has begun, and goes on when it is let.
             self.here.0.send(()).unwrap();
@@ -134,7 +139,7 @@ impl Backend for Toy {
         let graph = graph.clone();
         let watch = turn.watch.clone();
         let work = move || match graph.0.as_str() {
-            _ if watch.check().is_err() => done.report(watch.check()),
+            _ if watch.begin().is_err() => done.report(watch.check()),
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
             "panic" => done.run(|| panic!("the kernel panicked")),
             "exhausted" => done.report(Err(Error::new(Kind::Unknown, "no memory"))),
@@ -155,6 +160,10 @@ impl Backend for Toy {
         }
     }
 
+    fn lift(&self, number: u64, priority: Priority) {
+        self.urgencies.lock().unwrap().push((number, priority));
+    }
+
     fn cancel(&self) {}
 }
 
@@ -166,6 +175,7 @@ struct Harness {
     here: (Receiver<()>, Sender<()>),
     /// The numbers of the runs, as they began.
     turns: Arc<Mutex<Vec<u64>>>,
+    urgencies: Urgencies,
     next: std::cell::Cell<u64>,
 }
 
@@ -186,6 +196,7 @@ impl Harness {
         let ((begun, begins), (go, goes)) = (unbounded(), unbounded());
         let here = (begun, goes);
         let turns = Arc::<Mutex<Vec<u64>>>::default();
+        let urgencies = Urgencies::default();
         let go_on = slow_build.0.clone();
         let toy = Toy {
             limits: Arc::new(Limits::everything()),
@@ -194,10 +205,11 @@ impl Harness {
             slow_build,
             here,
             turns: turns.clone(),
+            urgencies: urgencies.clone(),
             here_runs,
         };
         let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
-        Harness { timeline, slow_build: go_on, here: (begins, go), turns, next: Default::default() }
+        Harness { timeline, slow_build: go_on, here: (begins, go), turns, urgencies, next: Default::default() }
     }
 
     fn send(&self, task: Task) {
@@ -443,6 +455,67 @@ fn what_is_given_up_before_its_turn_is_errored_in_its_turn() {
     assert!(held.is_empty(), "it did not run");
 }
 
+fn watch_of(priority: Priority, timeout: Option<u64>) -> Watch {
+    let timeout = timeout.map(Duration::from_millis);
+    Watch::of(Wish { priority, timeout, ..Wish::default() }).unwrap()
+}
+
+#[test]
+fn the_more_urgent_of_what_is_ready_goes_first() {
+    let harness = Harness::new(None);
+    let (here, add) = (harness.graph("here", 1).unwrap(), harness.graph("add", 1).unwrap());
+    let tensors: Vec<[TensorId; 2]> = (0..5).map(|_| [(); 2].map(|()| harness.tensor())).collect();
+    harness.dispatch(here, &tensors[0], "");
+    harness.here.0.recv().unwrap();
+    for (tensors, priority) in tensors[1..].iter().zip([Priority::Low, Priority::Normal, Priority::High, Priority::Normal]) {
+        harness.dispatch_watched(add, tensors, "", watch_of(priority, None));
+    }
+    harness.here.1.send(()).unwrap();
+    tensors.iter().for_each(|[_, to]| assert_eq!(harness.read(*to).unwrap(), 0));
+    let of = [(1, Priority::Normal), (4, Priority::High), (3, Priority::Normal), (5, Priority::Normal), (2, Priority::Low)];
+    assert_eq!(*harness.urgencies.lock().unwrap(), of);
+}
+
+#[test]
+fn what_the_more_urgent_wait_for_is_as_urgent() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 1).unwrap();
+    let [a, b, c, d, e] = [(); 5].map(|()| harness.tensor());
+    harness.dispatch_watched(add, &[a, b], "", watch_of(Priority::Low, None));
+    harness.dispatch_watched(add, &[b, c], "", watch_of(Priority::Low, None));
+    // Who reads hurries nobody, unless script says so.
+    let read = harness.ask(c);
+    harness.dispatch_watched(add, &[a, e], "", watch_of(Priority::Low, None));
+    harness.timeline.usage();
+    assert!(harness.urgencies.lock().unwrap().iter().all(|(_, priority)| *priority == Priority::Low));
+    harness.dispatch_watched(add, &[c, d], "", watch_of(Priority::High, None));
+    let _read = harness.ask_watched(e, watch_of(Priority::Normal, None));
+    for _ in 0..4 {
+        held.recv().unwrap()();
+    }
+    assert!(read.recv().unwrap().is_ok() && harness.read(d).is_ok());
+    let (low, normal, high) = (Priority::Low, Priority::Normal, Priority::High);
+    assert_eq!(*harness.urgencies.lock().unwrap(), [(1, low), (3, low), (1, high), (3, normal), (2, high), (4, high)]);
+}
+
+#[test]
+fn what_is_overdue_before_its_turn_is_dropped() {
+    let (sender, held) = unbounded();
+    let harness = Harness::new(Some(sender));
+    let add = harness.graph("add", 1).unwrap();
+    let [a, b, c] = [(); 3].map(|()| harness.tensor());
+    harness.dispatch(add, &[a, b], "");
+    harness.dispatch_watched(add, &[b, c], "mine", watch_of(Priority::Normal, Some(10)));
+    let error = harness.ask_watched(c, watch_of(Priority::Normal, Some(20))).recv().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.message()), (Kind::Timeout, "readTensor: it had not begun after 20 ms (timeout)"));
+    let read = harness.ask(c);
+    held.recv().unwrap()();
+    let error = read.recv().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.message()), (Kind::Timeout, "dispatch [mine]: it had not begun after 10 ms (timeout)"));
+    assert!(held.is_empty(), "it did not run");
+}
+
 #[test]
 fn nothing_begins_of_what_was_given_up_before() {
     let harness = Harness::new(None);
@@ -577,7 +650,8 @@ fn random_program(harness: &Harness, random: &mut impl FnMut(usize) -> usize) {
             watches.swap_remove(random(watches.len())).give_up();
         }
         // Of every third piece of work.
-        let watch = if random(3) == 0 { Watch::new(false) } else { Watch::default() };
+        let timeout = (random(4) == 0).then(|| random(3) as u64);
+        let watch = if random(3) == 0 { watch_of(Priority::ALL[random(3)], timeout) } else { Watch::default() };
         let is_over = watch.is_watched() && random(6) == 0;
         if is_over {
             watch.give_up();

@@ -35,7 +35,7 @@ use capabilities::CpuCapabilities;
 use dispatch::{ANY_SIZE, Target};
 pub use executable::Executable;
 use idle_policy::IdlePolicy;
-use run_queue::{Help, Lane};
+use run_queue::{Help, Lane, Place};
 use storage::Contents;
 pub use storage::Storage;
 use thread_pool::ThreadPool;
@@ -49,7 +49,7 @@ use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
-use crate::watch::Watch;
+use crate::watch::{Priority, Watch};
 use rayon::ThreadPoolBuilder;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -277,13 +277,13 @@ impl Backend for Cpu {
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
         let (number, here, alone) = (turn.number, turn.here, turn.alone && under_way.is_alone);
-        let watch = turn.watch.clone();
-        let work = move |help| {
+        let (watch, priority) = (turn.watch.clone(), turn.priority);
+        let work = move |help, place: Option<&Place>| {
             done.run(|| {
                 // It may have waited for long.
-                turn.watch.check()?;
+                turn.watch.begin()?;
                 let cancel = cpu.0.cancel.of_run(turn.watch);
-                let run = || cancel.during(|| executable.run(&bindings, &cancel));
+                let run = || cancel.during(|| executable.run(&bindings, &cancel, || place.into_iter().for_each(Place::give_way)));
                 let begin = Instant::now();
                 let (result, threads) = match if help == Help::Pool { cpu.pool() } else { None } {
                     Some(pool) => {
@@ -294,24 +294,31 @@ impl Backend for Cpu {
                     None => (run(), 1),
                 };
                 if result.is_ok() && bindings.outputs.iter().all(Option::is_some) {
-                    executable.took(begin.elapsed(), threads);
+                    executable.took(begin.elapsed().saturating_sub(place.map_or(Duration::ZERO, Place::paused)), threads);
                 }
                 // The storage is let go before the end is reported: it may be the last reference.
                 drop((bindings, executable, under_way));
                 result
             });
         };
+        // Nothing interrupts what the timeline's thread does.
+        let may_be_here = alone && (priority != Priority::Low || estimate < BRIEF);
         if here {
-            work(Help::Nobody);
-        } else if alone && estimate < SHORT {
+            work(Help::Nobody, None);
+        } else if may_be_here && estimate < SHORT {
             let is_shared = estimate >= BRIEF && !self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
-            work(if is_shared { Help::Pool } else { Help::Nobody });
+            work(if is_shared { Help::Pool } else { Help::Nobody }, None);
         } else if estimate < BRIEF && self.0.short.is_empty() {
-            work(Help::Nobody);
+            work(Help::Nobody, None);
         } else {
             let lane = if estimate < LIGHT { &self.0.short } else { &self.0.long };
-            lane.push(number, &watch, work);
+            lane.push(number, priority, &watch, move |help, place| work(help, Some(place)));
         }
+    }
+
+    fn lift(&self, number: u64, priority: Priority) {
+        self.0.short.lift(number, priority);
+        self.0.long.lift(number, priority);
     }
 
     fn cancel(&self) {

@@ -1,5 +1,8 @@
-//! Where runs wait for their turn: in a lane they start in the order in which they were asked for, and one that has started has
-//! its thread to itself until it ends.
+//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones in the order in which they were asked for, and one that has
+//! started has its thread to itself until it ends, or between two of its steps gives way to a more urgent one.
+//!
+//! None is put off for ever. A less urgent run is passed over by [`PASSED`] others, at most, then the oldest such run is next. One that has started and gives way
+//! still has a share of the time: one part of `PASSED + 1`.
 //!
 //! Whole runs are never jobs of a pool: a thread of a pool that waits for the pieces of one run takes up another run meanwhile,
 //! and the first is put aside until that one has ended. Nor does a lane yield before it sleeps, as threads of pools do: where
@@ -12,9 +15,12 @@
 use super::cancel::Cancel;
 use crate::memory::{THREAD, Usage, Use};
 use crate::thread;
-use crate::watch::Watch;
+use crate::watch::{PASSED, Priority, Watch};
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Who does the pieces of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +31,51 @@ pub enum Help {
     Nobody,
 }
 
-type Work = Box<dyn FnOnce(Help) + Send>;
+const CLASSES: usize = Priority::ALL.len();
+
+type Work = Box<dyn FnOnce(Help, &Place) + Send>;
+
+/// By the number of the request, and by when they came where that is the same.
+type Key = (u64, u64);
+
+/// A run that is under way, in its lane.
+pub struct Place {
+    shared: Arc<Shared>,
+    turn: Arc<Started>,
+    help: Help,
+    began: Instant,
+    paused: Cell<Duration>,
+}
+
+/// What others can see of it.
+struct Started {
+    number: u64,
+    /// How urgent it is now.
+    class: AtomicUsize,
+}
+
+impl Place {
+    /// How long others were let pass.
+    pub fn paused(&self) -> Duration {
+        self.paused.get()
+    }
+
+    /// Between two steps: whatever is more urgent and waits is done now, on this thread and with this run's help. Its memory is its own.
+    pub fn give_way(&self) {
+        while self.shared.most_urgent.load(Ordering::Relaxed) < self.turn.class.load(Ordering::Relaxed) {
+            let paused = self.paused.get();
+            if paused > PASSED * self.began.elapsed().saturating_sub(paused) {
+                return;
+            }
+            let Some((work, turn)) = self.shared.lock().start_more_urgent_than(self.turn.class.load(Ordering::Relaxed)) else {
+                return;
+            };
+            let began = Instant::now();
+            self.shared.run(work, turn, self.help);
+            self.paused.set(self.paused.get() + began.elapsed());
+        }
+    }
+}
 
 /// Does what it is given in order, and ends when it is dropped and everything is done.
 #[derive(Debug)]
@@ -39,6 +89,8 @@ pub struct Lane {
 
 struct Shared {
     state: Mutex<State>,
+    /// The class of the most urgent run that waits: for a look without the lock.
+    most_urgent: Arc<AtomicUsize>,
     /// Something can start, or the lane ends.
     changed: Condvar,
 }
@@ -50,8 +102,12 @@ impl std::fmt::Debug for Shared {
 }
 
 struct State {
-    /// By the number of the request, and by when they came where that is the same.
-    waiting: BTreeMap<(u64, u64), Work>,
+    /// By class.
+    waiting: [BTreeMap<Key, Work>; CLASSES],
+    /// By class: how many more urgent runs have started since one of these has, while some waited.
+    passed: [u32; CLASSES],
+    most_urgent: Arc<AtomicUsize>,
+    started: Vec<Arc<Started>>,
     pushed: u64,
     /// How many may run at once.
     most: usize,
@@ -68,10 +124,11 @@ struct State {
 impl State {
     /// How the next run would start, if it may start now.
     fn next(&self) -> Option<Help> {
-        if self.waiting.is_empty() || self.is_shared || self.running >= self.most {
+        let waiting = self.waiting();
+        if waiting == 0 || self.is_shared || self.running >= self.most {
             return None;
         }
-        let keeps_all_busy = self.running + self.waiting.len() >= self.most;
+        let keeps_all_busy = self.running + waiting >= self.most;
         if !self.has_pool || (keeps_all_busy && self.most > 1) {
             return Some(Help::Nobody);
         }
@@ -79,12 +136,70 @@ impl State {
         (self.running == 0).then_some(Help::Pool)
     }
 
-    fn start(&mut self) -> Option<(Work, Help)> {
+    fn start(&mut self) -> Option<(Work, Arc<Started>, Help)> {
         let help = self.next()?;
-        let (_, work) = self.waiting.pop_first()?;
+        let waits_enough = |class: &usize| self.passed[*class] >= PASSED && !self.waiting[*class].is_empty();
+        let class = (0..CLASSES).rev().find(waits_enough).unwrap_or_else(|| self.find_most_urgent());
+        let (work, started) = self.take(class)?;
         self.running += 1;
         self.is_shared = help == Help::Pool;
-        Some((work, help))
+        Some((work, started, help))
+    }
+
+    /// For whoever gives way to it.
+    fn start_more_urgent_than(&mut self, class: usize) -> Option<(Work, Arc<Started>)> {
+        let most_urgent = self.find_most_urgent();
+        if most_urgent < class { self.take(most_urgent) } else { None }
+    }
+
+    /// The first run of a class.
+    fn take(&mut self, class: usize) -> Option<(Work, Arc<Started>)> {
+        let ((number, _), work) = self.waiting.get_mut(class)?.pop_first()?;
+        self.passed[class] = 0;
+        for (other, passed) in self.passed.iter_mut().enumerate().skip(class + 1) {
+            *passed = if self.waiting[other].is_empty() { 0 } else { *passed + 1 };
+        }
+        self.note();
+        let started = Arc::new(Started { number, class: AtomicUsize::new(class) });
+        self.started.push(started.clone());
+        Some((work, started))
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.iter().map(BTreeMap::len).sum()
+    }
+
+    /// The most urgent class of which some wait; none is [`CLASSES`].
+    fn find_most_urgent(&self) -> usize {
+        self.waiting.iter().position(|waiting| !waiting.is_empty()).unwrap_or(CLASSES)
+    }
+
+    /// After each change of what waits.
+    fn note(&self) {
+        self.most_urgent.store(self.find_most_urgent(), Ordering::Relaxed);
+    }
+
+    /// A run is at least so urgent from now on.
+    fn lift(&mut self, number: u64, class: usize) {
+        for old in class + 1..CLASSES {
+            let keys: Vec<Key> = self.waiting[old].range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
+            for key in keys {
+                if let Some(work) = self.waiting[old].remove(&key) {
+                    self.waiting[class].insert(key, work);
+                }
+            }
+        }
+        self.started.iter().filter(|started| started.number == number).for_each(|started| {
+            started.class.fetch_min(class, Ordering::Relaxed);
+        });
+        self.note();
+    }
+
+    /// A run that has not started and is not wanted any more.
+    fn remove(&mut self, key: Key) -> Option<Work> {
+        let work = self.waiting.iter_mut().find_map(|waiting| waiting.remove(&key));
+        self.note();
+        work
     }
 
     fn end(&mut self) {
@@ -98,20 +213,32 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does a run that has started.
+    fn run(self: &Arc<Self>, work: Work, turn: Arc<Started>, help: Help) {
+        let place = Place { shared: self.clone(), turn, help, began: Instant::now(), paused: Cell::default() };
+        work(help, &place);
+        self.lock().started.retain(|started| !Arc::ptr_eq(started, &place.turn));
+    }
+
+    /// Does a run that waits for nobody.
+    fn run_here(self: &Arc<Self>, number: u64, class: usize, work: Work) {
+        self.run(work, Arc::new(Started { number, class: AtomicUsize::new(class) }), Help::Nobody);
+    }
+
     /// The life of a thread.
-    fn serve(&self) {
+    fn serve(self: &Arc<Self>) {
         let mut state = self.lock();
         loop {
-            if let Some((work, help)) = state.start() {
+            if let Some((work, turn, help)) = state.start() {
                 // Another may start beside it.
                 if state.next().is_some() {
                     self.changed.notify_one();
                 }
                 drop(state);
-                work(help);
+                self.run(work, turn, help);
                 state = self.lock();
                 state.end();
-            } else if state.has_ended && state.waiting.is_empty() {
+            } else if state.has_ended && state.waiting() == 0 {
                 self.changed.notify_all();
                 return;
             } else {
@@ -124,8 +251,12 @@ impl Shared {
 impl Lane {
     /// A lane of the context with this flag; `most` runs at once, each with the help of a thread pool if there is one and it is alone.
     pub fn new(name: &'static str, most: usize, has_pool: bool, cancel: Cancel, usage: Arc<Usage>) -> Lane {
+        let most_urgent = Arc::new(AtomicUsize::new(CLASSES));
         let state = State {
-            waiting: BTreeMap::new(),
+            waiting: Default::default(),
+            passed: [0; CLASSES],
+            most_urgent: most_urgent.clone(),
+            started: Vec::new(),
             pushed: 0,
             most: most.max(1),
             has_pool,
@@ -134,13 +265,19 @@ impl Lane {
             is_shared: false,
             has_ended: false,
         };
-        Lane { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }), name, cancel, usage }
+        let shared = Shared { state: Mutex::new(state), most_urgent, changed: Condvar::new() };
+        Lane { shared: Arc::new(shared), name, cancel, usage }
     }
 
     /// Whether nothing waits or runs.
     pub fn is_empty(&self) -> bool {
         let state = self.shared.lock();
-        state.running == 0 && state.waiting.is_empty()
+        state.running == 0 && state.waiting() == 0
+    }
+
+    /// A run that was pushed is at least so urgent from now on.
+    pub fn lift(&self, number: u64, priority: Priority) {
+        self.shared.lock().lift(number, priority as usize);
     }
 
     /// Has a run done when it is its turn, by the number of its request. Done here when the system gives no thread at all; and when it is
@@ -148,18 +285,20 @@ impl Lane {
     ///
     /// # Panics
     /// Work must not panic.
-    pub fn push(&self, number: u64, watch: &Watch, work: impl FnOnce(Help) + Send + 'static) {
+    pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(Help, &Place) + Send + 'static) {
         let mut state = self.shared.lock();
-        if state.threads < state.most && state.threads <= state.running + state.waiting.len() && self.spawn() {
+        if state.threads < state.most && state.threads <= state.running + state.waiting() && self.spawn() {
             state.threads += 1;
         }
+        let class = priority as usize;
         if state.threads == 0 {
             drop(state);
-            return work(Help::Nobody);
+            return self.shared.run_here(number, class, Box::new(work));
         }
         state.pushed += 1;
         let key = (number, state.pushed);
-        state.waiting.insert(key, Box::new(work));
+        state.waiting[class].insert(key, Box::new(work));
+        state.note();
         // Nobody is woken in vain: whoever ends a run looks for the next one.
         if state.next().is_some() {
             self.shared.changed.notify_one();
@@ -167,10 +306,11 @@ impl Lane {
         drop(state);
         if watch.is_watched() {
             let shared = Arc::downgrade(&self.shared);
-            watch.when_given_up(move || {
-                let work = shared.upgrade().and_then(|shared| shared.lock().waiting.remove(&key));
+            watch.when_over(move |_| {
+                let Some(shared) = shared.upgrade() else { return };
+                let work = shared.lock().remove(key);
                 if let Some(work) = work {
-                    work(Help::Nobody);
+                    shared.run_here(number, class, work);
                 }
             });
         }
@@ -217,9 +357,13 @@ mod tests {
 
         /// A run that ends when it is let.
         fn held(&self, number: u64) -> Sender<()> {
+            self.held_of(number, Priority::Normal)
+        }
+
+        fn held_of(&self, number: u64, priority: Priority) -> Sender<()> {
             let (end, ended) = bounded(1);
             let log = self.log.clone();
-            self.lane.push(number, &Watch::default(), move |help| {
+            self.lane.push(number, priority, &Watch::default(), move |help, _| {
                 log.send(("start", number, help)).unwrap();
                 ended.recv().unwrap();
                 log.send(("end", number, help)).unwrap();
@@ -262,7 +406,7 @@ mod tests {
         let under_way = Arc::new(Mutex::new(Vec::<(std::thread::ThreadId, Help)>::new()));
         let ask = |client: u64, number: u64| {
             let (ended, under_way) = (ended.clone(), under_way.clone());
-            lane.push(number, &Watch::default(), move |help| {
+            lane.push(number, Priority::Normal, &Watch::default(), move |help, _| {
                 let thread = std::thread::current().id();
                 let mut started = under_way.lock().unwrap();
                 // One run at a time on a thread, and nobody beside one that has everybody's help.
@@ -319,13 +463,117 @@ mod tests {
         assert!(harness.rest().into_iter().eq(expected.skip(1)));
     }
 
+    /// The numbers of runs in the order in which they started.
+    fn starts(log: &[(&'static str, u64, Help)]) -> Vec<u64> {
+        log.iter().filter(|(what, ..)| *what == "start").map(|(_, number, _)| *number).collect()
+    }
+
+    #[test]
+    fn the_more_urgent_start_first_and_no_other_is_passed_over_for_ever() {
+        let harness = Harness::new(1);
+        let first = harness.held(0);
+        harness.next();
+        let ends: Vec<_> = [(1, Priority::Low), (2, Priority::Normal), (3, Priority::Low)]
+            .into_iter()
+            .chain((4..40).map(|number| (number, Priority::High)))
+            .map(|(number, priority)| harness.held_of(number, priority))
+            .collect();
+        ends.iter().chain([&first]).for_each(|end| end.send(()).unwrap());
+        let order = starts(&harness.rest());
+        // The normal one passed the low one over, too.
+        let expected: Vec<u64> = (4..12).chain([1, 2]).chain(12..19).chain([3]).chain(19..40).collect();
+        assert_eq!(PASSED, 8);
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn what_is_lifted_starts_with_the_more_urgent() {
+        let harness = Harness::new(1);
+        let first = harness.held(0);
+        harness.next();
+        let ends = [(1, Priority::Low), (2, Priority::Low), (3, Priority::High), (4, Priority::Normal)]
+            .map(|(number, priority)| harness.held_of(number, priority));
+        harness.lane.lift(2, Priority::High);
+        harness.lane.lift(3, Priority::Normal);
+        ends.iter().chain([&first]).for_each(|end| end.send(()).unwrap());
+        assert_eq!(starts(&harness.rest()), [2, 3, 4, 1]);
+    }
+
+    /// A low run of so many steps, which gives way between them, and tells of each.
+    fn stepping(harness: &Harness, steps: u64) -> Sender<()> {
+        let (go, goes) = unbounded();
+        let log = harness.log.clone();
+        harness.lane.push(100, Priority::Low, &Watch::default(), move |help, place| {
+            // So that its share is no matter.
+            std::thread::sleep(Duration::from_millis(50));
+            for step in 0..steps {
+                goes.recv().unwrap();
+                place.give_way();
+                log.send(("step", step, help)).unwrap();
+            }
+        });
+        go
+    }
+
+    #[test]
+    fn a_run_gives_way_between_steps_to_the_more_urgent_on_its_thread_and_with_its_help() {
+        for most in [1, 4] {
+            let harness = Harness::new(most);
+            let go = stepping(&harness, 3);
+            go.send(()).unwrap();
+            let (_, _, help) = harness.next();
+            let (low, normal, high) = (harness.held_of(1, Priority::Low), harness.held(2), harness.held_of(3, Priority::High));
+            [low, normal, high].iter().for_each(|end| end.send(()).unwrap());
+            go.send(()).unwrap();
+            let expected =
+                [("start", 3), ("end", 3), ("start", 2), ("end", 2), ("step", 1)].map(|(what, number)| (what, number, help));
+            assert_eq!([(); 5].map(|()| harness.next()), expected);
+            // It is as urgent now.
+            harness.lane.lift(100, Priority::High);
+            harness.held_of(4, Priority::High).send(()).unwrap();
+            go.send(()).unwrap();
+            assert_eq!(harness.next().0, "step");
+            assert_eq!(starts(&harness.rest()), [4, 1]);
+        }
+    }
+
+    #[test]
+    fn a_run_that_gives_way_has_its_share_of_the_time() {
+        let harness = Harness::new(1);
+        let (begun, begins) = bounded(1);
+        let (ended, ends) = bounded(1);
+        harness.lane.push(0, Priority::Low, &Watch::default(), move |_, place| {
+            begins.recv().unwrap();
+            let began = Instant::now();
+            while began.elapsed() - place.paused() < Duration::from_millis(20) {
+                place.give_way();
+            }
+            ended.send((began.elapsed(), place.paused())).unwrap();
+        });
+        // There is always something more urgent.
+        for number in 1..2000 {
+            let spin = move |_: Help, _: &Place| {
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_micros(200) {
+                    std::hint::spin_loop();
+                }
+            };
+            harness.lane.push(number, Priority::High, &Watch::default(), spin);
+        }
+        begun.send(()).unwrap();
+        let (all, paused) = ends.recv().unwrap();
+        assert!(paused > Duration::from_millis(20), "it gave way: {paused:?}");
+        // And one more than that, which a busy machine may have held up.
+        assert!(paused <= PASSED * (all - paused) + Duration::from_millis(200), "{paused:?} of {all:?}");
+    }
+
     #[test]
     fn who_gives_a_run_up_before_its_turn_has_it_done() {
         let harness = Harness::new(1);
         let first = harness.held(0);
         assert_eq!(harness.next(), ("start", 0, Help::Nobody));
         let (watch, (sender, done)) = (Watch::new(false), unbounded());
-        harness.lane.push(1, &watch, move |help| sender.send((help, std::thread::current().id())).unwrap());
+        harness.lane.push(1, Priority::Normal, &watch, move |help, _| sender.send((help, std::thread::current().id())).unwrap());
         assert!(done.is_empty());
         watch.give_up();
         assert_eq!(done.try_recv().unwrap(), (Help::Nobody, std::thread::current().id()));
@@ -339,7 +587,7 @@ mod tests {
         let lane = Lane::new("webnn test", 1, false, Cancel::default(), Arc::default());
         for number in 0..100 {
             let sender = sender.clone();
-            lane.push(number, &Watch::default(), move |_| {
+            lane.push(number, Priority::Normal, &Watch::default(), move |_, _| {
                 sender.send((number, std::thread::current().name().map(String::from))).unwrap()
             });
         }
@@ -353,7 +601,9 @@ mod tests {
         let lane = Lane::new("webnn test", 1, false, cancel.clone(), Arc::default());
         cancel.cancel();
         let (sender, seen) = bounded(1);
-        lane.push(0, &Watch::default(), move |_| sender.send(super::super::cancel::current().unwrap().check().is_err()).unwrap());
+        lane.push(0, Priority::Normal, &Watch::default(), move |_, _| {
+            sender.send(super::super::cancel::current().unwrap().check().is_err()).unwrap()
+        });
         assert!(seen.recv().unwrap());
     }
 }

@@ -48,7 +48,7 @@ pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: false, here: false, watch: Default::default() },
+        Turn { number: 0, alone: false, here: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

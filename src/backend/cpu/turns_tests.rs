@@ -21,7 +21,12 @@ fn execute(cpu: &Cpu, graph: &Arc<Executable>, inputs: usize, shape: [u32; 2], n
     let bindings = Bindings { inputs: (0..inputs).map(|_| tensor()).collect(), outputs: [Some(tensor())].into_iter().collect() };
     let ends = ends.clone();
     let done = Done::new(move |result: Result<()>| ends.send(result.map_or(u64::MAX, |()| number)).unwrap());
-    cpu.execute(graph, bindings, Turn { number, alone: false, here: false, watch: Default::default() }, done);
+    cpu.execute(
+        graph,
+        bindings,
+        Turn { number, alone: false, here: false, watch: Default::default(), priority: Default::default() },
+        done,
+    );
 }
 
 const LARGE: [u32; 2] = [512, 512];
@@ -30,7 +35,7 @@ const SMALL: [u32; 2] = [512, 512];
 /// Has all threads until it is let go on.
 fn hold(cpu: &Cpu) -> (Receiver<()>, Sender<()>) {
     let ((begun, begins), (go, goes)) = (bounded(1), bounded(1));
-    cpu.0.long.push(0, &Default::default(), move |_| {
+    cpu.0.long.push(0, Default::default(), &Default::default(), move |_, _| {
         begun.send(()).unwrap();
         goes.recv().unwrap();
     });

@@ -257,7 +257,7 @@ impl Backend for Gpu {
         }
         let graph = graph.clone();
         // What was submitted is not stopped.
-        let commands = Box::new(move || turn.watch.check().and_then(|()| graph.record(&bindings, &look)));
+        let commands = Box::new(move || turn.watch.begin().and_then(|()| graph.record(&bindings, &look)));
         self.order(Job::Execute { commands, done });
         if let Some(doubts) = doubts.overdue() {
             self.order(Job::Learn { doubts });

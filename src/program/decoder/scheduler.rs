@@ -2,8 +2,9 @@
 //!
 //! - A call gives its sequences to the [`Scheduler`], and waits for their logits. One of the waiting threads leads: it runs what is next,
 //!   whoever asked for it, until its own sequences are done. A call that is alone so runs its steps on its own thread.
-//! - Steps that wait run together ([`super::together`]), or where that cannot be, in the order in which they are asked for. What script has just
-//!   got a token of will soon ask for the next one, and so is waited for, a little.
+//! - Steps that wait run together ([`super::together`]), or where that cannot be, in the order in which they are asked for, the more urgent first. A less
+//!   urgent one is passed over [`PASSED`] times, at most. What script has just got a token of will soon ask for the next one, and so is waited for,
+//!   a little.
 //! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps, and follows when
 //!   each of the waiting steps has run. Pieces of several prompts alternate.
 //! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
@@ -15,7 +16,7 @@ use super::together;
 use crate::error::{Error, Kind, Result};
 use crate::program::caches::{AHEAD, Plan};
 use crate::program::run::spawn;
-use crate::timeline::{Watch, from_panic};
+use crate::timeline::{PASSED, Priority, Watch, from_panic};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +90,8 @@ struct Job {
     planning: Planning,
     /// A step together with others has failed.
     is_alone: bool,
+    /// How many more urgent ones have gone before it.
+    passed: u32,
 }
 
 /// Who makes the next plan of a job, if it is missing.
@@ -111,6 +114,11 @@ enum Next {
 }
 
 impl Job {
+    /// Those with less go first.
+    fn order(&self) -> Option<Priority> {
+        (self.passed < PASSED).then(|| self.watch.priority())
+    }
+
     fn is_prompt(&self) -> bool {
         self.feed.pending.len() > 1
     }
@@ -121,8 +129,8 @@ impl State {
     fn next(&mut self, may_join: bool) -> Next {
         let ready = |job: &Job| job.planning != Planning::Elsewhere;
         let steps = self.waiting.iter().filter(|job| !job.is_prompt() && ready(job)).count();
-        let piece = self.waiting.iter().position(|job| job.is_prompt() && ready(job));
-        if let Some(job) = piece.filter(|_| steps == 0 || self.steps_first == 0).and_then(|piece| self.waiting.remove(piece)) {
+        let piece = if steps == 0 || self.steps_first == 0 { self.take_piece() } else { None };
+        if let Some(job) = piece {
             self.steps_first = steps.max(1);
             let most = self.has_steps(job.call).then(|| self.piece.unwrap_or(FIRST_BESIDE));
             return Next::Piece(job, most);
@@ -139,7 +147,25 @@ impl State {
             if !job.is_prompt() && ready(&job) { wanted.push(job) } else { others.push_back(job) }
         }
         self.waiting = others;
+        wanted.sort_by_key(Job::order);
         Next::Steps(wanted)
+    }
+
+    /// Of the prompts the most urgent, or one that was passed over often enough.
+    fn take_piece(&mut self) -> Option<Job> {
+        let is_meant = |job: &Job| job.is_prompt() && job.planning != Planning::Elsewhere;
+        let meant = self.waiting.iter().enumerate().filter(|(_, job)| is_meant(job));
+        let (position, _) = meant.min_by_key(|(position, job)| (job.order(), *position))?;
+        let mut job = self.waiting.remove(position)?;
+        self.pass(&job, is_meant);
+        job.passed = 0;
+        Some(job)
+    }
+
+    /// The less urgent of those that wait are passed over by a job.
+    fn pass(&mut self, by: &Job, is_meant: impl Fn(&Job) -> bool) {
+        let is_passed = |job: &&mut Job| is_meant(job) && job.watch.priority() > by.watch.priority();
+        self.waiting.iter_mut().filter(is_passed).for_each(|job| job.passed += 1);
     }
 
     /// How long steps wait for others.
@@ -283,7 +309,15 @@ impl Decoder {
             let ticket = state.tickets;
             state.tickets += 1;
             tickets.push(ticket);
-            state.waiting.push_back(Job { ticket, call, feed, watch: watch.clone(), planning: Planning::Open, is_alone: false });
+            state.waiting.push_back(Job {
+                ticket,
+                call,
+                feed,
+                watch: watch.clone(),
+                planning: Planning::Open,
+                is_alone: false,
+                passed: 0,
+            });
         }
         loop {
             if state.sweep() {
@@ -318,7 +352,7 @@ impl Decoder {
     fn run_piece(self: &Arc<Self>, job: Job, most: Option<usize>, leader: u64) {
         let (count, _) = self.next_piece(&job.feed, most);
         let Some(mut job) = self.planned_elsewhere(job, count) else { return };
-        let done = guarded(|| self.feed_piece(&mut job.feed, most, &job.watch));
+        let done = guarded(|| job.watch.begin().and_then(|()| self.feed_piece(&mut job.feed, most, &job.watch)));
         let mut state = self.scheduler.lock();
         match done {
             Ok((count, time)) => {
@@ -351,6 +385,10 @@ impl Decoder {
             }
         }
         let group: Vec<Job> = group.into_iter().flatten().collect();
+        group.iter().for_each(|job| _ = job.watch.begin());
+        if let Some(first) = group.first() {
+            self.scheduler.lock().pass(first, |job| !job.is_prompt());
+        }
         match found {
             Some((_, extents, plan)) => self.run_together(group, &extents, &plan, leader),
             None => group.into_iter().for_each(|job| self.run_step(job, leader)),
@@ -422,7 +460,7 @@ impl Decoder {
 
     /// Has the model see the last token that is pending; the logits behind it.
     fn last_step(self: &Arc<Self>, feed: &mut Feed, watch: &Watch) -> Result<Vec<f32>> {
-        watch.check()?;
+        watch.begin()?;
         let Feed { sequence, pending } = feed;
         let logits = self.step(sequence, pending, true, watch)?;
         pending.clear();

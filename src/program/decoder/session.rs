@@ -8,7 +8,7 @@ use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::{Random, Stream};
 use crate::program::run::spawn;
-use crate::timeline::{Done, Watch};
+use crate::timeline::{Done, Watch, Wish};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -71,8 +71,11 @@ pub struct Prompts {
 }
 
 /// Works on a thread of its own.
-pub fn start(session: Arc<Session>, work: Work, done: Done<Next>) {
-    *session.lock_watch() = Watch::new(false);
+pub fn start(session: Arc<Session>, work: Work, wish: Wish, done: Done<Next>) {
+    match Watch::of(wish) {
+        Ok(watch) => *session.lock_watch() = watch,
+        Err(error) => return done.report(Err(error)),
+    }
     let run = move |done: Done<Next>| {
         done.run(|| match work {
             Work::Begin(prompts) => session.begin(prompts),

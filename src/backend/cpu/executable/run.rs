@@ -28,11 +28,11 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs the steps in order.
+    /// Runs the steps in order. Before each it gives way to whatever is more urgent.
     ///
     /// # Errors
     /// Those of [`Regions::new`], `OperationError` when a kernel fails, `InvalidStateError` when the context ends meanwhile.
-    pub fn run(&self, bindings: &Bindings<Storage>, cancel: &Cancel) -> Result<()> {
+    pub fn run(&self, bindings: &Bindings<Storage>, cancel: &Cancel, give_way: impl Fn()) -> Result<()> {
         let needed = self.needed(&bindings.outputs);
         let mut regions = Regions::new(self, bindings, needed.as_ref())?;
         let mut began = self.profile.as_ref().map(|profile| {
@@ -45,6 +45,7 @@ impl Executable {
             if needed.as_ref().is_some_and(|needed| !needed.steps[number]) {
                 continue;
             }
+            give_way();
             cancel.check()?;
             let watched = watch.map(|_| Instant::now());
             self.run_step(step, &mut regions, cancel)?;

@@ -57,7 +57,7 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: true, here: false, watch: Default::default() },
+        Turn { number: 0, alone: true, here: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

@@ -86,7 +86,7 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: true, here: false, watch: Default::default() },
+        Turn { number: 0, alone: true, here: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();
