@@ -340,10 +340,10 @@ fn files_of_these_folders_import_each_other_in_one_direction() {
 /// What each layer of the GPU backend may use of the others. What is not named here puts them together.
 const GPU_LAYERS: &[(&str, &[&str])] = &[
     ("target", &[]),
-    ("program", &[]),
+    ("gpu_program", &[]),
     ("shader", &["target"]),
-    ("lower", &["program", "shader", "target"]),
-    ("runtime", &["program", "target"]),
+    ("lower", &["gpu_program", "shader", "target"]),
+    ("runtime", &["gpu_program", "target"]),
 ];
 
 #[test]
