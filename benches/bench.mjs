@@ -149,6 +149,21 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --threads N         threads of the server (default 2)
   --json FILE         write everything that was measured`,
   },
+  serving: {
+    file: './serving.mjs',
+    about: 'inferences of the server over HTTP and gRPC for 1 to 64 clients, beside fastify on onnxruntime-node',
+    needs: '--model',
+    usage: `serving --model FILE.onnx [options]
+
+  --model FILE        a model
+  --shape NAME=1x128  the shape of an input; open dimensions are 1 otherwise
+  --clients N,N       numbers of clients (default 1,8,64)
+  --seconds N         length of a measurement (default 5)
+  --rounds N          rounds, each with all sides (default 3)
+  --threads N         threads of each server (default 2)
+  --beside URL        another server that runs, with the model as \`model\`, such as MLServer's http://127.0.0.1:8080
+  --json FILE         write everything that was measured`,
+  },
   observing: {
     file: './observing.mjs',
     about: 'what diagnostics channels and WEBNN_TRACE take, on and off',

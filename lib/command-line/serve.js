@@ -17,6 +17,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --device cpu|gpu|npu   what computes (default: cpu)
   --threads NUMBER       threads of the CPU (default: the cores that the process may use)
   --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
+  --max-batch NUMBER     requests (or their rows) that one run computes; 1 joins none (default: 16)
   --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
   --max-body MIB         the largest request (default: 64)
   --timeout SECONDS      the most time of a run (default: 60)
@@ -29,7 +30,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
 `;
 
 const options = Object.fromEntries(
-  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-in-flight', 'max-body', 'timeout', 'grace', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
 );
 
 /** A number that was given, or nothing. */
@@ -66,11 +67,17 @@ function choices(values, folder) {
     token: tokenOf(values['token-file']),
     tlsCert: values['tls-cert'],
     tlsKey: values['tls-key'],
-    onnx: values.cache === undefined ? undefined : { cache: values.cache },
+    onnx: onnxOptions(values),
     logLevel,
   };
   // What is not given is the server's choice.
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+function onnxOptions(values) {
+  const maxSize = number(values, 'max-batch', { most: 1024 });
+  const batching = maxSize === undefined ? {} : { batching: maxSize > 1 && { maxSize } };
+  return { ...(values.cache === undefined ? {} : { cache: values.cache }), ...batching };
 }
 
 /** A token is no argument: those are seen by all users of a machine. */

@@ -61,7 +61,7 @@ async function callRest() {
   return isRight(body.outputs[0].data) ? 'REST' : fail(`REST answered ${body.outputs[0].data}`);
 }
 
-const client = new inference.GRPCInferenceService(`127.0.0.1:${grpcPort}`, grpc.credentials.createInsecure());
+const client = new inference.GRPCInferenceService(`127.0.0.1:${grpcPort}`, grpc.credentials.createInsecure(), { 'grpc.initial_reconnect_backoff_ms': 50, 'grpc.max_reconnect_backoff_ms': 100 });
 const bytes = Buffer.from(Float32Array.of(3, 5).buffer);
 
 async function callGrpc() {
@@ -77,7 +77,8 @@ async function callGrpc() {
 /** The server may always be full; it may be down, or know that it will be, when this program ends it. */
 function refusedWith(status, reason) {
   if (status === 429) return 'full';
-  if (isDown) return 'down';
+  // The client has not tried again since then.
+  if (isDown || reason.startsWith('No connection established')) return 'down';
   return fail(`refused with ${status}: ${reason}`);
 }
 

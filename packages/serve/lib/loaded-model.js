@@ -131,7 +131,7 @@ async function loadBatched({ name, version, path }, { context, onnx = {}, log })
   try {
     return await loadOnnx(context, path, { batching: true, ...options });
   } catch (error) {
-    if (onnx.batching || error.name !== 'NotSupportedError' || error.nodes !== undefined) throw error;
+    if (error.name !== 'NotSupportedError' || error.nodes !== undefined) throw error;
     log?.info({ model: name, reason: error.message }, 'runs of this model are not joined');
     return loadOnnx(context, path, { ...options, batching: false });
   }
