@@ -3,8 +3,10 @@
 // The short form of `npm run stress`: random programs, and threads that end at random moments.
 
 const webnn = require('..');
+const { MemorySoak } = require('./stress/memory.js');
 const { runProgram } = require('./stress/programs.js');
 const { chooseSeed, generator } = require('./stress/random.js');
+const { ServerSoak } = require('./stress/server.js');
 const { runRound } = require('./stress/workers.js');
 
 const seed = chooseSeed();
@@ -22,4 +24,20 @@ test('the generator repeats itself', () => {
 
 test('A5: threads under load end at random moments', async () => {
   for (let round = 0; round < 2; round++) await runRound(seed + round, 300);
+});
+
+async function soak(one, steps) {
+  await one.start();
+  for (let i = 0; i < steps; i++) await one.step();
+  await one.end();
+}
+
+test('C11, C18: loads, unloads, limits, lost contexts, and threads and processes that share a cache', async () => {
+  await soak(new MemorySoak(seed), 60);
+});
+
+test('every call of clients that come, go and cancel is settled once', async () => {
+  const server = new ServerSoak(seed);
+  await soak(server, 20);
+  expect(server.counts.answered).toBeGreaterThan(0);
 });

@@ -1,4 +1,4 @@
-// npm run stress: the long form of the random tests. `npm run stress -- --minutes 60` runs the programs for so long.
+// npm run stress: the long form of the random tests. `npm run stress -- memory --minutes 60` runs one of them for so long.
 import { becomeProgram } from './program.mjs';
 import { setUp } from './setup.mjs';
 

@@ -336,3 +336,16 @@ test('sessions of onnxruntime', async () => {
   await session.release();
   await expect(ort.InferenceSession.create(plus(), { batching: { maxSize: 0 } })).rejects.toThrow(/maxSize/);
 });
+
+test('runs that wait when their context is destroyed say so', async () => {
+  const own = await ml.createContext({ accelerated: false });
+  const model = await loadOnnx(own, plus(), { batching: true });
+  await Promise.all([1, 2, 3, 4].map((a) => model.run(pair(a))));
+  // Plans for several numbers of rows are there, and a run is under way.
+  const runs = [1, 2, 3, 4].map((a) => model.run(pair(a)));
+  own.destroy();
+  const errors = await Promise.all(runs.map((run) => run.then(() => undefined, (error) => error)));
+  for (const error of errors) expect([undefined, 'InvalidStateError']).toContain(error?.name);
+  await expect(model.run(pair(1))).rejects.toMatchObject({ name: 'InvalidStateError' });
+  model.destroy();
+});

@@ -1,60 +1,91 @@
 'use strict';
 
-// Random programs for some minutes, then 100 rounds of eight threads that end at random moments. Says what it does, and
-// ends with code 1 at the first thing that is not as it should be; the seed that it prints repeats it.
+// Says what it does, and ends with code 1 at the first thing that is not as it should be; the seed that it prints repeats it.
 
 const { parseArgs } = require('node:util');
 const webnn = require('../..');
+const { figures, requireLevel } = require('./figures.js');
+const { MemorySoak } = require('./memory.js');
 const { runProgram } = require('./programs.js');
 const { chooseSeed } = require('./random.js');
-const { AT_ONCE, resident, runRound } = require('./workers.js');
+const { ServerSoak } = require('./server.js');
+const { AT_ONCE, runRound } = require('./workers.js');
 
-const { values } = parseArgs({
-  options: { minutes: { type: 'string', default: '1' }, rounds: { type: 'string', default: '100' } },
+const HELP = `npm run stress -- [programs] [workers] [memory] [server] [--minutes 1] [--rounds 100]
+
+  programs  random programs for so many minutes, against a model that does one thing after the other
+  workers   so many rounds of eight threads that end at random moments
+  memory    loads, unloads, shapes, limits, lost contexts, workers and processes that share a cache, for so many minutes
+  server    clients of a model with batching that come, go and cancel, for so many minutes
+
+Without a name: programs and workers. Prints what the process holds, and fails if that grows after the first half.
+WEBNN_SEED repeats a run.`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { minutes: { type: 'string', default: '1' }, rounds: { type: 'string', default: '100' }, help: { type: 'boolean' } },
 });
 const [minutes, rounds] = [Number(values.minutes), Number(values.rounds)];
+const SHOWN_EVERY = 10_000;
 
-/** Memory that is still growing after the first half is a leak. */
-const LEAK_MIB = 64;
-
-async function runPrograms(seed) {
-  const end = Date.now() + minutes * 60_000;
-  let [programs, promises] = [0, 0];
-  let half;
-  while (Date.now() < end) {
-    try {
-      promises += await runProgram(webnn, seed + programs, 400);
-    } catch (error) {
-      throw new Error(`program ${programs}: repeat it with WEBNN_SEED=${seed + programs}`, { cause: error });
+/**
+ * Does something again and again for some minutes.
+ * @param {(i: number) => Promise<void>} step
+ * @param {() => object} counts for people
+ */
+async function forMinutes(what, step, counts) {
+  const [begin, end] = [Date.now(), Date.now() + minutes * 60_000];
+  let [shown, half] = [begin, undefined];
+  for (let i = 0; Date.now() < end; i++) {
+    await step(i);
+    if (Date.now() > shown + SHOWN_EVERY) {
+      shown = Date.now();
+      console.info(`${what}: ${JSON.stringify({ ...counts(), ...figures() })}`);
     }
-    programs++;
-    if (programs % 100 === 0) console.info(`${programs} programs, ${promises} promises created and settled, ${resident()} MiB`);
-    if (half === undefined && Date.now() > end - minutes * 30_000) half = resident();
+    if (half === undefined && Date.now() > (begin + end) / 2) half = figures();
   }
-  console.info(`${programs} programs, ${promises} promises created and settled`);
-  requireLevel('programs', half ?? resident());
+  console.info(`${what}: ${JSON.stringify(counts())}`);
+  requireLevel(what, half ?? figures(), figures());
 }
 
-async function runWorkers(seed) {
-  let half;
-  for (let round = 0; round < rounds; round++) {
-    await runRound(seed + round, 1500);
-    if (round % 10 === 9) console.info(`${(round + 1) * AT_ONCE} threads ended, ${resident()} MiB`);
-    if (round === Math.floor(rounds / 2)) half = resident();
-  }
-  requireLevel('threads', half ?? resident());
+async function runSoak(what, soak) {
+  await soak.start();
+  await forMinutes(what, () => soak.step(), () => soak.counts);
+  await soak.end();
 }
 
-function requireLevel(what, before) {
-  const after = resident();
-  console.info(`${what}: ${before} MiB after the first half, ${after} MiB at the end`);
-  if (after > before + LEAK_MIB) throw new Error(`${what}: memory grows`);
-}
+const KINDS = {
+  async programs(seed) {
+    let [programs, promises] = [0, 0];
+    const step = async (i) => {
+      try {
+        promises += await runProgram(webnn, seed + i, 400);
+      } catch (error) {
+        throw new Error(`program ${i}: repeat it with WEBNN_SEED=${seed + i}`, { cause: error });
+      }
+      programs++;
+    };
+    await forMinutes('programs', step, () => ({ programs, promises }));
+  },
+  async workers(seed) {
+    let half;
+    for (let round = 0; round < rounds; round++) {
+      await runRound(seed + round, 1500);
+      if (round % 10 === 9) console.info(`workers: ${JSON.stringify({ threads: (round + 1) * AT_ONCE, ...figures() })}`);
+      if (round === Math.floor(rounds / 2)) half = figures();
+    }
+    requireLevel('workers', half ?? figures(), figures());
+  },
+  memory: (seed) => runSoak('memory', new MemorySoak(seed)),
+  server: (seed) => runSoak('server', new ServerSoak(seed)),
+};
 
 (async () => {
+  if (values.help) return console.info(HELP);
+  const kinds = positionals.length === 0 ? ['programs', 'workers'] : positionals;
+  for (const kind of kinds) if (!Object.hasOwn(KINDS, kind)) throw new Error(`found ${JSON.stringify(kind)}, expected ${Object.keys(KINDS).join(', ')}\n\n${HELP}`);
   const seed = chooseSeed();
-  if (minutes > 0) await runPrograms(seed);
-  if (rounds > 0) await runWorkers(seed);
+  for (const kind of kinds) await KINDS[kind](seed);
   console.info('nothing went wrong');
 })().catch((error) => {
   console.error(error);

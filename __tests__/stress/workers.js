@@ -24,9 +24,4 @@ async function runRound(seed, longestMs) {
   );
 }
 
-/** Resident memory in MiB. */
-function resident() {
-  return Math.round(process.memoryUsage.rss() / 2 ** 20);
-}
-
-module.exports = { AT_ONCE, resident, runRound };
+module.exports = { AT_ONCE, runRound };

@@ -30,6 +30,7 @@ const isOpen = (size) => typeof size === 'string';
 async function joinRows(model, one, axes, rows) {
   const many = one.map((shape, i) => withRows(shape, axes[i], rows));
   const entry = { operator: 'run', label: model.label, context: model.contextState, arrive: (found) => found };
+  model.requireContext('run');
   const { rows: found, refused } = await begin(entry, (request) => native.joinRows(request, model.handle, one, many));
   if (refused === undefined) return { axes: new Map(found) };
   const [node, operator, reason] = refused;

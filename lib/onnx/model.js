@@ -104,6 +104,11 @@ class Model {
     if (this.#isDestroyed) throw invalidState(operator, this.label, 'the OnnxModel was destroyed');
   }
 
+  /** @param {string} operator */
+  requireContext(operator) {
+    if (this.contextState.lost) throw invalidState(operator, this.label, 'the MLContext was destroyed or lost');
+  }
+
   /** Something begins that needs the model, and ends with {@link leave}. */
   enter() {
     this.#running++;

@@ -69,6 +69,8 @@ class Plans {
   /** The plan of a key, if there is one. */
   #get(key) {
     const plan = this.#plans.get(key);
+    // Nothing is kept for a context that is lost; what runs there is refused.
+    if (this.#model.contextState.lost) return plan;
     // Of a single one the use counts as well: plans of later parts are beside it.
     if (plan !== undefined && (this.#plans.size > 1 || plan.isProgram)) this.#leave(native.usePlan(this.#model.handle, plan.number));
     if (plan?.isAhead) {
@@ -220,6 +222,7 @@ class Plans {
   }
 
   #plan(operator, given, { isAhead = false, watch = 0 }) {
+    this.#model.requireContext(operator);
     const { contextState, handle: model, label } = this.#model;
     let handle;
     const entry = {

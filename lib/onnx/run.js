@@ -5,7 +5,7 @@
 const native = require('../native.js');
 const { dispatchUnder } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
-const { exception, invalidState } = require('../errors.js');
+const { exception } = require('../errors.js');
 const { NORMAL, PRIORITIES } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 const { tensorOfNumber, toTensor } = require('../tensor.js');
@@ -31,7 +31,7 @@ const { resultTensor } = require('./tensor.js');
  */
 function startRun(model, plan, given, wish) {
   const { context } = plan.graphState;
-  if (context.lost) throw invalidState(wish.operator ?? 'run', model.label, 'the MLContext was destroyed or lost');
+  model.requireContext(wish.operator ?? 'run');
   if (plan.isProgram) return runProgram(model, plan, given, wish);
   if (given.hasTensors || usesDevice(wish.places)) return runOnDevice(model, plan, given, wish);
   return context.device === 'gpu' ? runOnTensors(model, plan, given, wish) : runInMemory(model, plan, given, wish);

@@ -4,7 +4,6 @@
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
-const { invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
 const { Kept, keptTensor } = require('./kept.js');
@@ -48,7 +47,7 @@ function prepareStep(model, given, operator = 'run') {
  */
 function runStep(model, given, { operator = 'run', wanted, watch = 0 }) {
   const { contextState: context, label } = model;
-  if (context.lost) throw invalidState(operator, label, 'the MLContext was destroyed or lost');
+  model.requireContext(operator);
   let handle;
   const arrive = (outputs) => {
     const found = outputs.map(([[name, number, shape], buffer], i) => {
