@@ -15,6 +15,10 @@ const { stepsOf } = require('./profile.js');
 /** Tells work that its caller has given up. */
 class Life {
   isOver = false;
+  /** Whether its turn came too late. Who waits hears of that soon, if it has not yet. */
+  isLate = false;
+  /** Rejects when the caller gives up or the work is overdue, if one of them can be. @type {Promise<never> | undefined} */
+  stopped;
   #watch;
   /** @type {(() => void)[]} */
   #waiting = [];
@@ -26,7 +30,8 @@ class Life {
 
   /** The work begins here and not natively. Whether it is still wanted. */
   begin() {
-    return !this.isOver && native.beginWork(this.#watch);
+    this.isLate = this.isOver || !native.beginWork(this.#watch);
+    return !this.isLate;
   }
 
   /** @param {() => void} tell is called once */
@@ -94,7 +99,9 @@ async function under(watching, work, tell, schedule) {
   };
   const ended = result.then(
     (value) => (end(), value),
-    (error) => {
+    async (error) => {
+      // The caller gets the reason, and not what the work makes of it.
+      if (life.isLate) await life.stopped?.catch(() => {});
       end();
       throw error;
     },
@@ -103,7 +110,7 @@ async function under(watching, work, tell, schedule) {
   // The caller may have stopped waiting.
   ended.catch(() => {});
   let unwatch;
-  const stopped = new Promise((_, reject) => {
+  life.stopped = new Promise((_, reject) => {
     const stop = (reason) => {
       life.end();
       reject(reason);
@@ -115,7 +122,7 @@ async function under(watching, work, tell, schedule) {
     if (schedule.timeout !== undefined) whenOverdue(watch, (message) => stop(exception('TimeoutError', `${schedule.name ?? 'run'}: ${message}`)));
   });
   try {
-    return await Promise.race([ended, stopped]);
+    return await Promise.race([ended, life.stopped]);
   } finally {
     unwatch?.();
   }
