@@ -1,8 +1,8 @@
-//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones in the order in which they were asked for, and one that has
-//! started has its thread to itself until it ends, or between two of its steps gives way to a more urgent one.
+//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones in the order in which they were asked for.
+//! One that has started has its thread to itself until it ends, but between two of its steps it gives way to a more urgent one.
 //!
-//! None is put off for ever. A less urgent run is passed over by [`PASSED`] others, at most, then the oldest such run is next. One that has started and gives way
-//! still has a share of the time: one part of `PASSED + 1`.
+//! None is put off for ever. When a run ends, the next is a less urgent one if [`PASSED`] others have gone before it. One that has
+//! started and gives way still has a share of the time, one part of `PASSED + 1`.
 //!
 //! Whole runs are never jobs of a pool: a thread of a pool that waits for the pieces of one run takes up another run meanwhile,
 //! and the first is put aside until that one has ended. Nor does a lane yield before it sleeps, as threads of pools do: where
