@@ -41,6 +41,7 @@ const byName = {
   InvalidStateError: 'unavailable',
   QuotaExceededError: 'unavailable',
   AbortError: 'cancelled',
+  TimeoutError: 'late',
 };
 
 /**

@@ -154,7 +154,7 @@ class Registry {
       const before = this.#served.get(name);
       if (before === undefined) throw new ServeError('missing', `model ${JSON.stringify(name)}: it is not loaded`);
       this.#served.delete(name);
-      this.#others.set(name, before.map(({ version }) => ({ version, state: 'UNAVAILABLE', reason: 'unloaded' })));
+      this.#others.delete(name);
       for (const one of before) one.retire();
     });
   }
