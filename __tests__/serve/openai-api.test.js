@@ -9,6 +9,7 @@ const path = require('node:path');
 const { once } = require('node:events');
 const { setTimeout } = require('node:timers/promises');
 const { createServer } = require('@webnn-node/serve');
+const { unpackModels } = require('../transformers/models.js');
 const { CHAT, END, lookUpModel, sumModel, writeChat, writeEncoder } = require('./openai/folders.js');
 
 const SMILE = [...Buffer.from('😀')];
@@ -318,6 +319,21 @@ describe('refused with the reason', () => {
   test('and the server goes on', async () => {
     expect((await chat('A'))[1].choices[0].message.content).toBe('Hello world😀');
   });
+});
+
+test('requests are refused for lack of memory, not failed, and later ones are answered', async () => {
+  const { ml } = require('webnn-node');
+  const models = unpackModels();
+  const context = await ml.createContext({ accelerated: false, memoryLimit: 1_500_000 });
+  const small = await createServer({ models: { llama: path.join(models, 'llama') }, context });
+  const ask = async (i) => (await small.inject({ method: 'POST', url: '/v1/completions', payload: { model: 'llama', prompt: `the dog ${'a '.repeat(20 + (i % 5))}`, max_tokens: 20, temperature: 0 } })).statusCode;
+  const codes = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i)));
+  expect(codes.filter((code) => code !== 200 && code !== 503)).toEqual([]);
+  expect(codes).toContain(503);
+  for (let i = 0; i < 5; i++) expect(await ask(i)).toBe(200);
+  await small.close();
+  context.destroy();
+  fs.rmSync(models, { recursive: true });
 });
 
 test('requests end in time', async () => {

@@ -35,8 +35,8 @@ const tooLong = (param, found, most, what = 'tokens') =>
 const CHARACTERS_PER_TOKEN = 16;
 const mostCharacters = (tokens) => tokens * CHARACTERS_PER_TOKEN;
 
-/** What the ways of webnn-node to refuse a request for lack of memory have in common. */
-const isOutOfMemory = (error) => error?.name === 'QuotaExceededError';
+/** Whether webnn-node refused work for lack of memory. Steps that were taken together fail with an OperationError that says so. */
+const isOutOfMemory = (error) => error?.name === 'QuotaExceededError' || (error?.name === 'OperationError' && error.message.includes('the memoryLimit of'));
 
 /** Words of OpenAI's API, by status, for errors that have none. */
 const CODES = { 401: 'invalid_api_key', 429: 'rate_limit_exceeded' };
@@ -57,4 +57,4 @@ function toApiError(error) {
 
 const bodyOf = ({ message, type, param, code }) => ({ error: { message, type, param, code } });
 
-module.exports = { ApiError, bodyOf, invalid, mostCharacters, toApiError, tooLong, unknownModel, unsupported };
+module.exports = { ApiError, bodyOf, invalid, isOutOfMemory, mostCharacters, toApiError, tooLong, unknownModel, unsupported };

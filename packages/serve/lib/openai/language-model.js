@@ -5,7 +5,7 @@
 const { GenerationCache, generate, generateText } = require('webnn-node/generate');
 const { ChatTemplate } = require('./chat-template.js');
 const { Conversations } = require('./conversations.js');
-const { mostCharacters, tooLong } = require('./errors.js');
+const { isOutOfMemory, mostCharacters, tooLong } = require('./errors.js');
 const { MARKS } = require('./tool-calls.js');
 
 /** How much is kept of earlier conversations. */
@@ -106,7 +106,7 @@ class LanguageModel {
     try {
       first = await pieces.next();
     } catch (error) {
-      if (error?.name !== 'QuotaExceededError' || !this.conversations.clear()) throw error;
+      if (!isOutOfMemory(error) || !this.conversations.clear()) throw error;
       yield* generateText(this.model, this.tokenizer, prompts, options);
       return;
     }
