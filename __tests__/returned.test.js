@@ -18,7 +18,7 @@ function measure(...args) {
 (process.platform === 'linux' ? describe : describe.skip)('resident memory', () => {
   test('is what it was soon after a burst of writes', () => {
     const { before, highest, after } = measure('burst', 100);
-    expect(highest - before).toBeGreaterThan(32 << 20);
+    expect(highest - before).toBeGreaterThan(16 << 20);
     expect(after - before).toBeLessThan(24 << 20);
   }, 60_000);
 
