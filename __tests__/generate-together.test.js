@@ -183,3 +183,14 @@ test('a long prompt leaves the steps of another call between its pieces', async 
   expect(order[at][1]).toBe(alone[0]);
   model.destroy();
 });
+
+test('more calls than there are threads for them get what each gets alone', async () => {
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const prompts = Array.from({ length: 50 }, (_, i) => Array.from({ length: 20 + (i % 7) }, (_x, j) => (j * j + i) % TOKENS));
+  // None of these plans is there yet, so the calls wait for plans.
+  const together = await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 5 })));
+  const alone = [];
+  for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 5 }));
+  expect(together).toEqual(alone);
+  model.destroy();
+});

@@ -19,10 +19,13 @@ use std::time::Duration;
 
 /// Runs of programs that have a thread at the same time in the whole process; others wait their turn.
 const AT_ONCE: usize = 32;
+const PLANS_AT_ONCE: usize = 4;
 /// A thread without a run ends after so long.
 const KEPT: Duration = Duration::from_secs(10);
 
 static RUNS: Pool = Pool::new("webnn program", AT_ONCE, KEPT);
+/// For plans that runs wait for, which may have taken all threads of the other pool.
+static PLANS: Pool = Pool::new("webnn plans", PLANS_AT_ONCE, KEPT);
 
 /// A tensor that a run is given, or gives.
 #[derive(Debug)]
@@ -112,6 +115,14 @@ fn elsewhere(done: Done<Vec<Output>>, work: impl FnOnce(Done<Vec<Output>>) + Sen
 /// Where there is none and none can be had; the duty is given back.
 pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
     RUNS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
+}
+
+/// Has a thread make a plan, of a pool in which nothing waits for plans.
+///
+/// # Errors
+/// Where there is none and none can be had; the duty is given back.
+pub fn spawn_plan<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
+    PLANS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
 }
 
 /// Parts that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any

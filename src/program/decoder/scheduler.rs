@@ -15,7 +15,7 @@ use super::sequence::Sequence;
 use super::together;
 use crate::error::{Error, Kind, Result};
 use crate::program::caches::{AHEAD, Plan};
-use crate::program::run::spawn;
+use crate::program::run::spawn_plan;
 use crate::timeline::{PASSED, Priority, Watch, from_panic};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -452,7 +452,7 @@ impl Decoder {
             let _ = guarded(|| decoder.plan_for(&form, length).map(drop));
             decoder.scheduler.planned(ticket);
         };
-        if spawn((), make).is_err() {
+        if spawn_plan((), make).is_err() {
             self.scheduler.planned(ticket);
         }
         None

@@ -11,7 +11,7 @@ use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
 use crate::program::caches::{self, AHEAD, Bucket, Caller, Draft, Plan, Table, refused};
-use crate::program::run::spawn;
+use crate::program::run::spawn_plan;
 use crate::timeline::Watch;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -134,7 +134,7 @@ impl Decoder {
             decoder.together.made(&decoder.plan_together(&extents));
             decoder.together.is_making.store(false, Ordering::Relaxed);
         };
-        if spawn((), make).is_err() {
+        if spawn_plan((), make).is_err() {
             self.together.is_making.store(false, Ordering::Relaxed);
         }
     }
