@@ -7,7 +7,6 @@ const os = require('node:os');
 const path = require('node:path');
 const { createServer } = require('@webnn-node/serve');
 const { writeModel } = require('../onnx/write.js');
-const { slow } = require('./folder.js');
 
 const float = (name, ...shape) => ({ name, type: 'float', shape });
 /** A model that adds x to itself, or multiplies it. */
@@ -71,19 +70,12 @@ test('are swapped while they run, and no run is lost', async () => {
   expect([...counts.keys()].sort()).toEqual(['6,10', '9,25']);
 });
 
-test('run the more urgent requests first', async () => {
-  fs.writeFileSync(path.join(folder, 'slow.onnx'), slow());
-  await server.registry.load('slow');
-  const order = [];
-  const run = async (name, priority) => {
-    await server.registry.run('slow', { x: { data: Float32Array.of(1), shape: [1, 1] } }, { priority });
-    order.push(name);
-  };
-  await Promise.all([run('first', 0), run('low', 3), run('low', 3), run('default', 0), run('high', 1)]);
-  expect(order.indexOf('high')).toBeLessThan(order.indexOf('low'));
-  expect(order.indexOf('default')).toBeLessThan(order.indexOf('low'));
-  await server.registry.unload('slow');
-  fs.rmSync(path.join(folder, 'slow.onnx'));
+test('run with the priority of the request', async () => {
+  const run = jest.spyOn(server.registry.get('double').onnx, 'run');
+  const feeds = { x: { data: Float32Array.of(3, 5), shape: [1, 2] } };
+  for (const priority of [undefined, 0, 1, 2, 3, 9]) await server.registry.run('double', feeds, { priority });
+  expect(run.mock.calls.map(([, { priority }]) => priority)).toEqual([undefined, undefined, 'high', 'normal', 'low', 'low']);
+  run.mockRestore();
 });
 
 test('stay as they are if the new file cannot be loaded', async () => {

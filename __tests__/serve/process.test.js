@@ -87,6 +87,15 @@ test('ends with 0 also if somebody does not end a request', async () => {
   expect(await ended).toBe(0);
 });
 
+test('goes on if nobody reads its log any more, and ends with 0', async () => {
+  const { child, origin, ended, ready } = await start('--log-level', 'debug');
+  await ready();
+  child.stdout.destroy();
+  expect((await post(origin, 'double', [1, 2])).status).toBe(200);
+  child.kill('SIGTERM');
+  expect(await ended).toBe(0);
+});
+
 test('ends with 0 also while it loads, and is not ready until then', async () => {
   const { child, origin, ended } = await start();
   const { status } = await fetch(`${origin}/v2/health/ready`).catch(() => ({ status: 'ended' }));

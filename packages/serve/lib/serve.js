@@ -16,7 +16,9 @@ const SHARE = 0.8;
  */
 async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000, logLevel = 'info', tlsCert, tlsKey, ...options }) {
   const { createServer } = require('./index.js');
-  const log = pino({ level: logLevel, name: 'webnn-node' });
+  // Whoever reads the log may be gone: the server goes on, and ends when it is told to.
+  process.stdout.on('error', () => {});
+  const log = pino({ level: logLevel, name: 'webnn-node' }, process.stdout);
   const tls = tlsCert === undefined ? undefined : { cert: fs.readFileSync(tlsCert), key: fs.readFileSync(tlsKey) };
   const server = await createServer({ memoryLimit: memoryLimit(), ...options, logger: log, https: tls, waits: false });
   const ended = whenEnded(server, log, grace);
