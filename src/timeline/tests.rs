@@ -491,6 +491,8 @@ fn what_the_more_urgent_wait_for_is_as_urgent() {
     assert!(harness.urgencies.lock().unwrap().iter().all(|(_, priority)| *priority == Priority::Low));
     harness.dispatch_watched(add, &[c, d], "", watch_of(Priority::High, None));
     let _read = harness.ask_watched(e, watch_of(Priority::Normal, None));
+    // Before anything ends.
+    harness.timeline.usage();
     for _ in 0..4 {
         held.recv().unwrap()();
     }
