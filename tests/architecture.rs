@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("memory", &["error", "runtime"]),
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
-    ("watch", &["error"]),
+    ("watch", &["error", "runtime"]),
     ("disk_cache", &["error", "memory", "thread"]),
     // What stands on it.
     ("graph", &["error", "memory"]),
