@@ -11,38 +11,39 @@ const { chooseSeed } = require('./random.js');
 const { ServerSoak } = require('./server.js');
 const { AT_ONCE, runRound } = require('./workers.js');
 
-const HELP = `npm run stress -- [programs] [workers] [memory] [server] [--minutes 1] [--rounds 100]
+const HELP = `npm run stress -- [programs] [workers] [memory] [server] [--minutes 1] [--steps N] [--rounds 100]
 
   programs  random programs for so many minutes, against a model that does one thing after the other
   workers   so many rounds of eight threads that end at random moments
   memory    loads, unloads, shapes, limits, lost contexts, workers and processes that share a cache, for so many minutes
   server    clients of a model with batching that come, go and cancel, for so many minutes
 
-Without a name: programs and workers. Prints what the process holds, and fails if that grows after the first half.
+With --steps so many programs, or steps of the others, instead of minutes. Without a name: programs and workers. Prints what the process holds, and fails if that grows after the first half.
 WEBNN_SEED repeats a run.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { minutes: { type: 'string', default: '1' }, rounds: { type: 'string', default: '100' }, help: { type: 'boolean' } },
+  options: { minutes: { type: 'string', default: '1' }, rounds: { type: 'string', default: '100' }, steps: { type: 'string' }, help: { type: 'boolean' } },
 });
-const [minutes, rounds] = [Number(values.minutes), Number(values.rounds)];
+const [minutes, rounds, steps] = [values.minutes, values.rounds, values.steps].map(Number);
 const SHOWN_EVERY = 10_000;
 
 /**
- * Does something again and again for some minutes.
+ * Does something again and again, for some minutes or so many times.
  * @param {(i: number) => Promise<void>} step
  * @param {() => object} counts for people
  */
-async function forMinutes(what, step, counts) {
-  const [begin, end] = [Date.now(), Date.now() + minutes * 60_000];
+async function repeat(what, step, counts) {
+  const begin = Date.now();
+  const progress = (i) => (values.steps === undefined ? (Date.now() - begin) / (minutes * 60_000) : i / steps);
   let [shown, half] = [begin, undefined];
-  for (let i = 0; Date.now() < end; i++) {
+  for (let i = 0; progress(i) < 1; i++) {
     await step(i);
     if (Date.now() > shown + SHOWN_EVERY) {
       shown = Date.now();
       console.info(`${what}: ${JSON.stringify({ ...counts(), ...figures() })}`);
     }
-    if (half === undefined && Date.now() > (begin + end) / 2) half = figures();
+    if (half === undefined && progress(i + 1) >= 0.5) half = figures();
   }
   console.info(`${what}: ${JSON.stringify(counts())}`);
   requireLevel(what, half ?? figures(), figures());
@@ -50,7 +51,7 @@ async function forMinutes(what, step, counts) {
 
 async function runSoak(what, soak) {
   await soak.start();
-  await forMinutes(what, () => soak.step(), () => soak.counts);
+  await repeat(what, () => soak.step(), () => soak.counts);
   await soak.end();
 }
 
@@ -65,7 +66,7 @@ const KINDS = {
       }
       programs++;
     };
-    await forMinutes('programs', step, () => ({ programs, promises }));
+    await repeat('programs', step, () => ({ programs, promises }));
   },
   async workers(seed) {
     let half;

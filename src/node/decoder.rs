@@ -85,7 +85,7 @@ pub fn destroy_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `leaveSession(session)`: its call has ended.
 pub fn leave_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     // It may have gone with its context.
-    if let Ok(session) = session(call, 0) {
+    if let Some(Remembered { session, .. }) = call.environment.sessions.borrow().get(call.handle(0)?) {
         session.leave();
     }
     Ok(None)
