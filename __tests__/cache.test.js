@@ -142,6 +142,7 @@ test('twenty processes begin together', async () => {
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
 }, 120_000);
 
+// They limit files by the shell, and read what processes share from /proc.
 (process.platform === 'linux' ? describe : describe.skip)('on Linux', () => {
   test('a disk without room fails no load and keeps no piece of a file', async () => {
     const folder = folderNamed('full');
