@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
-import { AutoTokenizer, env } from '@huggingface/transformers';
 import { ml } from 'webnn-node';
 import { GenerationCache, generateText } from 'webnn-node/generate';
 import { loadOnnx } from 'webnn-node/onnx';
 import { Talk } from './talk.mjs';
+import { openTokenizer } from './tokenizer.mjs';
 
 const USAGE = `usage: node examples/chat/index.mjs --model FOLDER [options]
 
@@ -38,9 +38,7 @@ async function openModel(folder, threads) {
   const files = ['onnx/model_q4.onnx', 'onnx/model.onnx', 'model.onnx'].map((name) => path.join(folder, name));
   const file = files.find(existsSync);
   if (file === undefined) throw new Error(`found none of ${files.join(', ')}`);
-  env.allowRemoteModels = false;
-  env.localModelPath = '';
-  const tokenizer = await AutoTokenizer.from_pretrained(path.resolve(folder));
+  const tokenizer = openTokenizer(folder);
   const { max_position_embeddings: places = 2048 } = JSON.parse(readFileSync(path.join(folder, 'config.json'), 'utf8'));
   const context = await ml.createContext({ accelerated: false, ...(threads && { numThreads: Number(threads) }) });
   return { tokenizer, places, context, model: await loadOnnx(context, file) };
@@ -76,7 +74,7 @@ async function main() {
   const { tokenizer, places, model, context } = opened;
   const talk = new Talk({ file: values.file, system: values.system });
   const most = Number(values.tokens);
-  const tokensOf = (messages) => tokenizer.encode(tokenizer.apply_chat_template(messages, { tokenize: false, add_generation_prompt: true })).length;
+  const tokensOf = (messages) => tokenizer.encode(tokenizer.apply_chat_template(messages)).ids.length;
   const sampling = { temperature: Number(values.temperature), topP: Number(values['top-p']), ...(values.seed && { seed: Number(values.seed) }) };
   const cache = new GenerationCache();
   const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' });

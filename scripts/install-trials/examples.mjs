@@ -1,5 +1,5 @@
-// The example that is a server, with what it installs from the tarballs and from the registry that this machine has: no package of it has an
-// install script, and it answers.
+// The examples that have packages, with what they install from the tarballs and from the registry that this machine has: none of the
+// packages has an install script, and the examples start.
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { startRegistry } from './registry.mjs';
-import { Project, npm, surroundings } from './surroundings.mjs';
+import { Project, npm, succeed, surroundings } from './surroundings.mjs';
 
 const { unpackModels } = createRequire(import.meta.url)('../../__tests__/transformers/models.js');
 
@@ -35,23 +35,49 @@ async function answer(project, models) {
   }
 }
 
-export const exampleTrials = ({ folder, version, quick }) => (quick ? [] : [['examples/embeddings, without install scripts', async () => {
-  const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
-  const models = unpackModels();
+/** An example as somebody has it who followed its README, except that webnn-node comes from the tarballs. */
+async function install(example, registry, version) {
   const project = new Project(registry);
+  const source = inRepository('examples', example);
+  cpSync(source, project.folder, { recursive: true, filter: (name) => !/node_modules|weights|[/\\]model$/.test(path.relative(source, name)) });
+  const description = JSON.parse(project.read('package.json'));
+  description.dependencies['webnn-node'] = version;
+  project.write('package.json', JSON.stringify(description));
+  await project.npm('install', '--ignore-scripts');
+  const scripts = withInstallScripts(path.join(project.folder, 'node_modules'));
+  if (scripts.length > 0) throw new Error(`these have install scripts: ${scripts.join(', ')}`);
+  // What it depends on loads.
+  project.write('loads.mjs', Object.keys(description.dependencies).map((name) => `import ${JSON.stringify(name)};\n`).join(''));
+  await succeed(process.execPath, ['loads.mjs'], { cwd: project.folder });
+  return project;
+}
+
+/** What is more than loading. */
+const uses = {
+  async embeddings(project) {
+    const models = unpackModels();
+    try {
+      await answer(project, models);
+    } finally {
+      rmSync(models, { recursive: true });
+    }
+  },
+  async chat(project) {
+    const printed = await succeed(process.execPath, ['index.mjs'], { cwd: project.folder });
+    if (!printed.startsWith('usage: ')) throw new Error(`it prints ${printed}`);
+  },
+};
+
+const examples = readdirSync(inRepository('examples')).filter((name) => existsSync(inRepository('examples', name, 'package.json')));
+
+export const exampleTrials = ({ folder, version, quick }) => (quick ? [] : examples.map((example) => [`examples/${example}, without install scripts`, async () => {
+  const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
+  let project;
   try {
-    const source = inRepository('examples', 'embeddings');
-    cpSync(source, project.folder, { recursive: true, filter: (name) => !/node_modules|weights|[/\\]model$/.test(path.relative(source, name)) });
-    const description = JSON.parse(project.read('package.json'));
-    description.dependencies['webnn-node'] = version;
-    project.write('package.json', JSON.stringify(description));
-    await project.npm('install', '--ignore-scripts');
-    const scripts = withInstallScripts(path.join(project.folder, 'node_modules'));
-    if (scripts.length > 0) throw new Error(`these have install scripts: ${scripts.join(', ')}`);
-    await answer(project, models);
+    project = await install(example, registry, version);
+    await uses[example]?.(project);
   } finally {
     registry.close();
-    project.remove();
-    rmSync(models, { recursive: true });
+    project?.remove();
   }
-}]]);
+}]));
