@@ -6,7 +6,7 @@ import { checkAddon } from './package/check.mjs';
 import { compileAddon } from './package/compile.mjs';
 import { checkPackages } from './package/manifest.mjs';
 import { writeNotices, writeSbom } from './package/notices.mjs';
-import { dist, packJavaScript, packOverride, packPlatform, packServe } from './package/pack.mjs';
+import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
 import { buildable, targets } from './package/targets.mjs';
 import { prepareTools } from './package/tools.mjs';
 import { stop } from './stop.mjs';
@@ -48,10 +48,7 @@ async function packageFor(name) {
 }
 
 async function packJavaScriptPackages() {
-  const main = await packJavaScript();
-  const override = await packOverride();
-  const server = await packServe();
-  return [main, override, server].map(({ size }) => megabytes(size)).join(', ');
+  return (await packAllJavaScript()).map(({ size }) => megabytes(size)).join(', ');
 }
 
 function megabytes(bytes) {

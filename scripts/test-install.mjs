@@ -20,8 +20,9 @@ import { runTrial, runtimeTrials } from './install-trials/runtimes.mjs';
 import { LeftOut, Project } from './install-trials/surroundings.mjs';
 import { systemTrials } from './install-trials/systems.mjs';
 import { windowsTrials } from './install-trials/windows.mjs';
+import { workflowTrials } from './install-trials/workflows.mjs';
 import { ours } from './package/description.mjs';
-import { dist, packJavaScript, packOverride, packPlatform } from './package/pack.mjs';
+import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
 import { platforms } from './package/targets.mjs';
 import { inRepository } from './repository.mjs';
 import { setUp } from './setup.mjs';
@@ -43,7 +44,7 @@ await trial('npm install from the tarballs', async () => {
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
 const setting = { registry, project, folder, version, own, published, expected, quick, times: quick ? 3 : 100 };
-const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, cloneTrials, systemTrials, windowsTrials];
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, cloneTrials, systemTrials, windowsTrials, workflowTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();
@@ -70,8 +71,7 @@ async function tarballs() {
   const has = (name) => existsSync(dist) && readdirSync(dist).includes(`${name}-${version}.tgz`);
   if (existsSync(dist)) for (const file of readdirSync(dist).filter((name) => name.endsWith('.tgz'))) cpSync(path.join(dist, file), path.join(destination, file));
   // What is JavaScript is packed anew: it takes no time, and cannot be stale.
-  await packJavaScript(destination);
-  await packOverride(destination);
+  await packAllJavaScript(destination);
   const published = has(`webnn-node-${own}`);
   if (!published) {
     await setUp();

@@ -29,6 +29,13 @@ export async function packPlatform(name, addon, { notices, sbom } = {}, destinat
   return pack(folder, destination);
 }
 
+/** The packages without an addon: webnn-node, and those of packages/. @returns {Promise<{ name: string, filename: string, size: number }[]>} */
+export async function packAllJavaScript(destination = dist) {
+  const packed = [];
+  for (const pack of [packJavaScript, packOverride, packServe]) packed.push(await pack(destination));
+  return packed;
+}
+
 /** What package.json's `files` lists, and a package.json without what only a clone wants. */
 export async function packJavaScript(destination = dist) {
   const folder = emptyFolder('javascript');
