@@ -1,6 +1,6 @@
 // npm run test:serve [-- all]: `webnn-node serve` called by clients of PyPI, and its manifests against schemas of PyPI, in environments of their own
-// (target/serve). Where Python or its
-// registry cannot be had, it says so and fails nothing. `all` also installs KServe's client, which brings some 80 packages.
+// (target/serve); and examples/bulk on Redis. Where Python, Redis or a registry cannot be had, it says so and fails nothing. `all` also installs KServe's
+// client, which brings some 80 packages.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -39,7 +39,23 @@ for (const [requirements, files] of Object.entries(programs)) {
   tally.add({ name: 'SIGTERM', passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, note: code === 0 ? '' : `the server ended with ${code}` });
 }
 rmSync(folder, { recursive: true });
+await runBulk();
 tally.finish();
+
+/** examples/bulk, which says itself why it is left out. */
+async function runBulk() {
+  console.log('\n== bulk.mjs');
+  const ended = await run(process.execPath, [inRepository('scripts', 'serve', 'bulk.mjs')], { limitSeconds: 15 * minutes, stdout: 'both', stderr: 'both' });
+  const failure = trouble(ended, 15 * minutes);
+  addSum('bulk.mjs', ended, failure || (/^left out: .*/m.exec(ended.stdout)?.[0] ?? ''), failure);
+}
+
+/** Adds what a program has counted in its last line. */
+function addSum(name, { stdout, seconds }, note, failure) {
+  const sum = /^(\d+) passed, (\d+) failed$/m.exec(stdout);
+  const [passed, failed] = sum === null ? [0, 0] : sum.slice(1).map(Number);
+  tally.add({ name, passed, failed: Math.max(failed, failure ? 1 : 0), note, seconds });
+}
 
 /** A virtual environment with what a file lists. It is kept until the list changes. */
 async function environment(name, requirements) {
@@ -82,8 +98,6 @@ async function start() {
 async function runProgram(python, file, { ports }) {
   console.log(`\n== ${file}`);
   const ended = await run(python, [inRepository('scripts', 'serve', file), ...ports], { limitSeconds: 5 * minutes, stdout: 'both', stderr: 'both' });
-  const sum = /^(\d+) passed, (\d+) failed$/m.exec(ended.stdout);
   const note = trouble(ended, 5 * minutes);
-  const [passed, failed] = sum === null ? [0, 0] : sum.slice(1).map(Number);
-  tally.add({ name: file, passed, failed: Math.max(failed, note ? 1 : 0), note, seconds: ended.seconds });
+  addSum(file, ended, note, note);
 }
