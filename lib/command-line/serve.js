@@ -22,6 +22,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --max-body MIB         the largest request (default: 64)
   --timeout SECONDS      the most time of a run (default: 60)
   --grace SECONDS        the most time to answer what is under way after SIGTERM (default: 25)
+  --drain-delay SECONDS  after SIGTERM it answers for so long but is not ready, until load balancers have heard of it (default: 0)
   --token-file FILE      requests need the bearer token in this file (or in WEBNN_SERVE_TOKEN)
   --tls-cert FILE, --tls-key FILE   certificate and key, in PEM
   --cache FOLDER         keeps packed weights on disk in this folder, for a faster start
@@ -30,7 +31,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
 `;
 
 const options = Object.fromEntries(
-  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
 );
 
 /** A number that was given, or nothing. */
@@ -64,6 +65,7 @@ function choices(values, folder) {
     bodyLimit: times(2 ** 20, number(values, 'max-body', { most: 4096 })),
     timeout: times(1000, number(values, 'timeout', { most: 1_000_000 })),
     grace: times(1000, number(values, 'grace', { most: 1_000_000 })),
+    drainDelay: times(1000, number(values, 'drain-delay', { least: 0, most: 1_000_000 })),
     token: tokenOf(values['token-file']),
     tlsCert: values['tls-cert'],
     tlsKey: values['tls-key'],

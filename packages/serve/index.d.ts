@@ -113,6 +113,8 @@ export interface Registry {
 /** The requests of a server. */
 export interface Load {
   readonly running: number;
+  /** Whether the server is not ready any more, because it ends soon. */
+  readonly isLeaving: boolean;
   readonly isDraining: boolean;
   /** Refuses new requests with 503, and resolves when those that were accepted have ended. */
   drain(): Promise<void>;
@@ -142,6 +144,8 @@ export function serve(
     grpcPort?: number;
     /** Milliseconds to answer what is under way after SIGTERM. Default: 25,000. */
     grace?: number;
+    /** Milliseconds after SIGTERM in which it is not ready, and still answers: load balancers need time to hear of it. Default: 0. */
+    drainDelay?: number;
     logLevel?: string;
     tlsCert?: string;
     tlsKey?: string;

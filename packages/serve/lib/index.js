@@ -60,7 +60,7 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
   const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx);
   const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, versions, log: fastify.log, whenLoaded });
   metrics.follow({ registry, load, context: context ?? own });
-  const isReady = () => registry.isReady && !load.isDraining;
+  const isReady = () => registry.isReady && !load.isLeaving;
   fastify.decorate('registry', registry);
   fastify.decorate('metrics', metrics);
   fastify.decorate('load', load);

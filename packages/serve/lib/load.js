@@ -9,11 +9,12 @@ class Load {
   #accepted = 0;
   /** Requests that are being answered. */
   #running = 0;
+  #isLeaving = false;
   #isDraining = false;
   /** Called when nothing is left. @type {(() => void)[]} */
   #waiting = [];
   /** @type {(() => void)[]} */
-  #whenDraining = [];
+  #whenLeaving = [];
 
   /** @param {{ maxInFlight: number }} limits */
   constructor({ maxInFlight }) {
@@ -22,6 +23,11 @@ class Load {
 
   get running() {
     return this.#running;
+  }
+
+  /** Whether it is not ready any more, because it ends soon. */
+  get isLeaving() {
+    return this.#isLeaving;
   }
 
   get isDraining() {
@@ -36,15 +42,21 @@ class Load {
     return new Ticket(this);
   }
 
-  /** Calls this when no request is accepted any more. @param {() => void} listener */
-  whenDraining(listener) {
-    this.#whenDraining.push(listener);
+  /** Calls this when the server is not ready any more. @param {() => void} listener */
+  whenLeaving(listener) {
+    this.#whenLeaving.push(listener);
+  }
+
+  /** Not ready any more. Requests are still accepted: load balancers need time to hear of it. */
+  leave() {
+    this.#isLeaving = true;
+    for (const listener of this.#whenLeaving.splice(0)) listener();
   }
 
   /** No request is accepted any more. Resolves when those that were have ended. */
   drain() {
+    this.leave();
     this.#isDraining = true;
-    for (const listener of this.#whenDraining.splice(0)) listener();
     return new Promise((resolve) => {
       if (this.#accepted === 0) resolve();
       else this.#waiting.push(resolve);

@@ -4,6 +4,7 @@
 
 const fs = require('node:fs');
 const os = require('node:os');
+const timers = require('node:timers/promises');
 const pino = require('pino');
 const { listenGrpc } = require('./grpc/index.js');
 
@@ -11,17 +12,17 @@ const { listenGrpc } = require('./grpc/index.js');
 const SHARE = 0.8;
 
 /**
- * @param {import('../index.js').ServeOptions & { host?: string, port?: number, grpcPort?: number, grace?: number, logLevel?: string, tlsCert?: string, tlsKey?: string }} options
+ * @param {import('../index.js').ServeOptions & { host?: string, port?: number, grpcPort?: number, grace?: number, drainDelay?: number, logLevel?: string, tlsCert?: string, tlsKey?: string }} options
  * @returns {Promise<number>} the exit code, when the process has been told to end
  */
-async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000, logLevel = 'info', tlsCert, tlsKey, ...options }) {
+async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000, drainDelay = 0, logLevel = 'info', tlsCert, tlsKey, ...options }) {
   const { createServer } = require('./index.js');
   // Whoever reads the log may be gone: the server goes on, and ends when it is told to.
   process.stdout.on('error', () => {});
   const log = pino({ level: logLevel, name: 'webnn-node' }, process.stdout);
   const tls = tlsCert === undefined ? undefined : { cert: fs.readFileSync(tlsCert), key: fs.readFileSync(tlsKey) };
   const server = await createServer({ memoryLimit: memoryLimit(), ...options, logger: log, https: tls, waits: false });
-  const ended = whenEnded(server, log, grace);
+  const ended = whenEnded(server, log, { grace, drainDelay });
   try {
     await server.listen({ host, port, listenTextResolver: (address) => `listening on ${address}` });
     if (grpcPort !== undefined) await listenGrpc(server, { host, port: grpcPort, token: options.token, tls });
@@ -32,7 +33,7 @@ async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000
     return await ended;
   } catch (error) {
     // What is loading when the process is told to end fails.
-    if (server.load.isDraining) return ended;
+    if (server.load.isLeaving) return ended;
     log.error({ err: error }, 'the server cannot start');
     await server.close();
     return 1;
@@ -40,12 +41,17 @@ async function serve({ host = '127.0.0.1', port = 8000, grpcPort, grace = 25_000
 }
 
 /** Resolves with the exit code when a signal has come and all requests are answered. */
-function whenEnded(server, log, grace) {
+function whenEnded(server, log, { grace, drainDelay }) {
   return new Promise((resolve) => {
     let isEnding = false;
     const end = async (signal) => {
       if (isEnding) return;
       isEnding = true;
+      if (drainDelay > 0) {
+        log.info({ signal, ms: drainDelay }, 'not ready any more');
+        server.load.leave();
+        await timers.setTimeout(drainDelay);
+      }
       log.info({ signal, running: server.load.running }, 'draining');
       const timer = setTimeout(() => {
         log.error({ running: server.load.running }, 'requests did not end in time');

@@ -37,8 +37,8 @@ async function listenGrpc(server, { host = '127.0.0.1', port, token, tls }) {
   const setStatus = (status) => {
     for (const name of ['', SERVICE]) health.setStatus(name, status);
   };
-  server.loaded.then(() => load.isDraining || setStatus('SERVING'), () => {});
-  load.whenDraining(() => setStatus('NOT_SERVING'));
+  server.loaded.then(() => load.isLeaving || setStatus('SERVING'), () => {});
+  load.whenLeaving(() => setStatus('NOT_SERVING'));
   const credentials = tls === undefined ? grpc.ServerCredentials.createInsecure() : grpc.ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }]);
   const bound = await new Promise((resolve, reject) => {
     own.bindAsync(`${host.includes(':') ? `[${host}]` : host}:${port}`, credentials, (error, found) => (error ? reject(error) : resolve(found)));
@@ -98,7 +98,7 @@ function handlersOf({ registry, metrics, load, limits, log }, requireToken) {
   });
   return {
     ServerLive: unary(() => ({ live: true })),
-    ServerReady: unary(() => ({ ready: registry.isReady && !load.isDraining })),
+    ServerReady: unary(() => ({ ready: registry.isReady && !load.isLeaving })),
     ModelReady: unary(({ name, version }) => ({ ready: isServed(registry, name, version) })),
     ServerMetadata: unary(describeServer),
     ModelMetadata: unary(({ name, version }) => describeModel(registry.get(name, version), registry.versions(name))),
