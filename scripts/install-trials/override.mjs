@@ -19,6 +19,13 @@ function binaries(folder) {
   return readdirSync(folder, { recursive: true }).filter((file) => /onnxruntime_binding\.node|libonnxruntime\.so|onnxruntime\.dll/.test(file));
 }
 
+/** Where Plug'n'Play, which has no node_modules, has a package of that name. */
+function plugged(project) {
+  const text = project.read('.pnp.cjs');
+  if (!text.includes('"webnn-node-onnxruntime"')) throw new Error('.pnp.cjs does not name webnn-node-onnxruntime');
+  return [...text.matchAll(/"packageLocation": "([^"]*\/node_modules\/onnxruntime-node\/)"/g)].map(([, location]) => location);
+}
+
 /** One manager, some packages from the registry, and a program that loads onnxruntime-node through them. */
 async function tryOverride({ folder, version }, index, packages, program, env) {
   const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
@@ -29,7 +36,7 @@ async function tryOverride({ folder, version }, index, packages, program, env) {
     project = await installWith(manager, registry, [`webnn-node@${version}`, ...packages], description);
     const printed = await runIn(manager, project, [program], (command, args, options) => succeed(command, args, { ...options, env }));
     if (!printed.startsWith('ran ')) throw new Error(`it printed ${printed}`);
-    const found = binaries(path.join(project.folder, 'node_modules'));
+    const found = manager.plugAndPlay ? plugged(project) : binaries(path.join(project.folder, 'node_modules'));
     if (found.length > 0) throw new Error(`onnxruntime's binary is there: ${found.join(', ')}`);
     return printed;
   } finally {
