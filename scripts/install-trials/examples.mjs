@@ -11,13 +11,16 @@ import { Project, npm, succeed, surroundings } from './surroundings.mjs';
 
 const { unpackModels } = createRequire(import.meta.url)('../../__tests__/transformers/models.js');
 
+/** Those that are here without having run their scripts: prebuilt packages of their own come first, and JavaScript last. */
+const scriptless = ['msgpackr-extract'];
+
 /** Packages below a folder that run something when they are installed. */
 export function withInstallScripts(folder) {
   if (!existsSync(folder)) return [];
   const descriptions = readdirSync(folder, { recursive: true }).filter((file) => /(^|[/\\])node_modules[/\\](@[^/\\]+[/\\])?[^/\\]+[/\\]package\.json$/.test(path.join('node_modules', file)));
   return descriptions.filter((file) => {
-    const { scripts = {} } = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
-    return ['preinstall', 'install', 'postinstall'].some((name) => name in scripts);
+    const { name, scripts = {} } = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
+    return !scriptless.includes(name) && ['preinstall', 'install', 'postinstall'].some((script) => script in scripts);
   });
 }
 

@@ -36,9 +36,9 @@ const runtimes = (quick) => [
 /** Whether a process ends with code 0 each time: after a run, with a worker alive, with contexts alive. */
 async function ends(program, args, options, times) {
   for (let i = 0; i < times; i++) {
-    for (const file of ['worker.cjs', 'alive.cjs']) {
-      const printed = await succeed(program, [...args, file], options);
-      if (!/^0,3( 0,3)*$/.test(printed)) throw new Error(`${file} printed ${printed}`);
+    for (const trial of [['worker.cjs'], ['alive.cjs'], ['alive.cjs', 'destroyed']]) {
+      const printed = await succeed(program, [...args, ...trial], options);
+      if (!/^0,3( 0,3)*$/.test(printed)) throw new Error(`${trial.join(' ')} printed ${printed}`);
     }
   }
 }
@@ -51,6 +51,6 @@ export function runtimeTrials({ project, times, expected, quick }) {
     const printed = await runTrial(command, [...args, 'trial.cjs'], options);
     if (printed !== expected) throw new Error(`${name} computes ${printed}, and this Node.js ${expected}`);
     await ends(command, args, options, times);
-    return `${times} times each: a worker alive, contexts alive`;
+    return `${times} times each: a worker alive, contexts alive, everything destroyed`;
   }]);
 }

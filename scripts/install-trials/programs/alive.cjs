@@ -1,6 +1,6 @@
 'use strict';
 
-// Ends by itself with a context, a graph and tensors alive.
+// Ends by itself after a run: with a context, a graph and tensors alive, or with everything destroyed.
 
 const { ml, MLGraphBuilder } = require('webnn-node');
 
@@ -13,7 +13,8 @@ async function main() {
   context.writeTensor(input, Float32Array.of(-1, 3));
   context.dispatch(graph, { x: input }, { y: output });
   console.log([...new Float32Array(await context.readTensor(output))].join());
-  globalThis.kept = [context, graph, input, output];
+  if (process.argv[2] === 'destroyed') context.destroy();
+  else globalThis.kept = [context, graph, input, output];
 }
 
 main();
