@@ -96,3 +96,61 @@ test('are listed with their states', async () => {
   await server.registry.load('versions');
   expect(await run('versions')).toEqual([0, 0]);
 });
+
+describe("with Triton's config.pbtxt", () => {
+  let place;
+  const served = async (config, options = {}) => {
+    fs.writeFileSync(path.join(place, 'mine', 'config.pbtxt'), config);
+    const lines = [];
+    const logger = { info: (about, text) => lines.push([about, text]), warn() {}, error() {}, debug() {}, trace() {}, fatal() {}, child: () => logger };
+    const own = await createServer({ models: place, logger, ...options });
+    try {
+      return { versions: own.registry.versions('mine'), batching: own.registry.get('mine').onnx.batching, lines };
+    } finally {
+      await own.close();
+    }
+  };
+  beforeAll(() => {
+    place = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-serve-'));
+    for (const version of ['1', '2', '3', '12']) {
+      fs.mkdirSync(path.join(place, 'mine', version), { recursive: true });
+      fs.writeFileSync(path.join(place, 'mine', version, 'model.onnx'), model('Add'));
+    }
+    fs.writeFileSync(path.join(place, 'mine', '2', 'other.onnx'), model('Mul'));
+  });
+  afterAll(() => fs.rmSync(place, { recursive: true }));
+
+  test('load the versions that it wants', async () => {
+    expect((await served('')).versions).toEqual(['1', '2', '3', '12']);
+    expect((await served('version_policy { all {} }')).versions).toEqual(['1', '2', '3', '12']);
+    expect((await served('version_policy: { latest { num_versions: 2 } }')).versions).toEqual(['3', '12']);
+    expect((await served('version_policy < latest < > >')).versions).toEqual(['12']);
+    expect((await served('version_policy { specific: { versions: [1, 3] } }')).versions).toEqual(['1', '3']);
+    expect((await served('default_model_filename: "other.onnx"')).versions).toEqual(['2']);
+  });
+
+  test('join as many rows as it allows', async () => {
+    const versions = 'version_policy { latest { } }';
+    expect((await served(`max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1500 } ${versions}`)).batching).toMatchObject({ maxSize: 8, maxDelay: 1.5 });
+    expect((await served(`max_batch_size: 0 ${versions}`)).batching).toBe(undefined);
+    expect((await served(versions)).batching).toMatchObject({ maxSize: 16 });
+    expect((await served(`max_batch_size: 8 ${versions}`, { onnx: { batching: { maxSize: 4 } } })).batching).toMatchObject({ maxSize: 4 });
+  });
+
+  test('log what has no meaning', async () => {
+    const config = `name: "mine"  # a comment
+      platform: "onnxruntime_onnx"
+      version_policy { latest {} }
+      input [ { name: "x" data_type: TYPE_FP32 dims: [ 2 ] }, { name: 'y' } ]
+      instance_group [ { count: 2 kind: KIND_CPU } ];
+      dynamic_batching { preferred_batch_size: [ 4, 8 ] }
+      parameters { key: "a" value: { string_value: "b\\"{" } }`;
+    const { lines } = await served(config);
+    expect(lines).toContainEqual([{ model: 'mine', fields: ['instance_group', 'parameters', 'dynamic_batching.preferred_batch_size'] }, expect.stringContaining('config.pbtxt')]);
+  });
+
+  test('are refused if it is wrong, or of another platform', async () => {
+    const wrong = ['max_batch_size: many', 'max_batch_size {', '}', 'input [', 'a: ]', '%', 'platform: "tensorrt_plan"', 'backend: "python"', 'default_model_filename: "../x.onnx"', 'version_policy { }', `${'a {'.repeat(10_000)}`];
+    for (const config of wrong) await expect(served(config)).rejects.toMatchObject({ statusCode: 400, message: expect.stringContaining('config.pbtxt') });
+  });
+});

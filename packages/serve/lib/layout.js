@@ -3,12 +3,13 @@
 // Finds models in a folder. A name of a request is compared with what is found here and is never made a path.
 //
 //   minilm.onnx                      a file
-//   minilm/1/model.onnx              Triton's folder, with a version for each number
+//   minilm/1/model.onnx              Triton's folder, with a version for each number, and config.pbtxt
 //   minilm/model.onnx                a folder with one model, by any name if there is no other
 //   minilm/config.json, onnx/*.onnx  a folder of the hub
 
 const fs = require('node:fs/promises');
 const path = require('node:path');
+const { readTritonConfig } = require('./triton-config.js');
 
 /**
  * A model that can be loaded.
@@ -17,6 +18,8 @@ const path = require('node:path');
  * @property {string} version
  * @property {'onnx' | 'hub'} kind
  * @property {string} path of the file, or of the folder of the hub
+ * @property {import('./triton-config.js').TritonConfig} [config]
+ * @property {string} [problem] why it cannot be loaded
  */
 
 const isHidden = (name) => name.startsWith('.');
@@ -53,16 +56,33 @@ const isFileOf = (folder, { path: file }) => path.dirname(file) === path.resolve
  */
 async function findVersions(name, folder) {
   const inside = (await fs.readdir(folder)).filter((entry) => !isHidden(entry));
-  const versions = [];
-  for (const version of inside.filter(isVersion)) {
-    const file = path.join(folder, version, 'model.onnx');
-    if (await isFile(file)) versions.push({ name, version, kind: 'onnx', path: file });
-  }
-  if (versions.length > 0) return versions.sort((one, other) => Number(one.version) - Number(other.version));
+  const versions = await findNumbers(name, folder, inside);
+  if (versions.length > 0) return versions;
   if (inside.includes('config.json') || inside.includes('tokenizer.json')) return [{ name, version: '1', kind: 'hub', path: folder }];
   const files = inside.filter((entry) => entry.endsWith('.onnx'));
   const only = files.includes('model.onnx') ? 'model.onnx' : files.length === 1 ? files[0] : undefined;
   return only === undefined ? [] : [{ name, version: '1', kind: 'onnx', path: path.join(folder, only) }];
+}
+
+/** Versions of Triton's layout, in ascending order: those that config.pbtxt wants, if it is there. */
+async function findNumbers(name, folder, inside) {
+  const { config, problem } = inside.includes('config.pbtxt') ? await readConfig(path.join(folder, 'config.pbtxt')) : {};
+  const found = [];
+  for (const version of inside.filter(isVersion)) {
+    const file = path.join(folder, version, config?.file ?? 'model.onnx');
+    if (await isFile(file)) found.push({ name, version, kind: /** @type {const} */ ('onnx'), path: file, config, problem });
+  }
+  found.sort((one, other) => Number(one.version) - Number(other.version));
+  const chosen = config?.choose(found.map(({ version }) => version));
+  return chosen === undefined ? found : found.filter(({ version }) => chosen.includes(version));
+}
+
+async function readConfig(file) {
+  try {
+    return { config: readTritonConfig(await fs.readFile(file, 'utf8')) };
+  } catch (error) {
+    return { problem: `config.pbtxt: ${error.message}` };
+  }
 }
 
 async function isFile(file) {

@@ -49,6 +49,7 @@ class LoadedModel {
    */
   static async load(found, options) {
     const { context, log } = options;
+    if (found.problem !== undefined) throw new ServeError('invalid', found.problem);
     if (found.kind === 'hub') {
       const hub = await loadHub({ ...found, context, onnx: options.onnx, log });
       return new LoadedModel(found, hub.onnx, hub);
@@ -126,10 +127,11 @@ function withResolvers() {
 }
 
 /** With dynamic batching where the model computes rows apart. */
-async function loadBatched({ name, version, path }, { context, onnx = {}, log }) {
+async function loadBatched({ name, version, path, config }, { context, onnx = {}, log }) {
   const options = { label: labelOf(name, version), ...onnx };
+  if (config !== undefined && config.ignored.length > 0) log?.info({ model: name, fields: config.ignored }, 'fields of config.pbtxt have no meaning here');
   try {
-    return await loadOnnx(context, path, { batching: true, ...options });
+    return await loadOnnx(context, path, { batching: config?.batching ?? true, ...options });
   } catch (error) {
     if (error.name !== 'NotSupportedError' || error.nodes !== undefined) throw error;
     log?.info({ model: name, reason: error.message }, 'runs of this model are not joined');
