@@ -201,24 +201,6 @@ describe('a server with limits', () => {
   });
 });
 
-test('makes spans of OpenTelemetry, as children of the request\'s', async () => {
-  const api = require('@opentelemetry/api');
-  const { W3C, tracer, spans } = require('./tracer.js');
-  api.propagation.setGlobalPropagator(W3C);
-  api.trace.setGlobalTracerProvider({ getTracer: () => tracer });
-  const server = await createServer({ models: path.join(models, 'double.onnx'), name: 'double' });
-  const origin = await server.listen({ port: 0, host: '127.0.0.1' });
-  await post(origin, 'double', [1, 2], { headers: { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' } });
-  await post(origin, 'double', [1, 3]);
-  expect(spans).toMatchObject([
-    { name: 'infer double', parent: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }, ended: true, failed: false },
-    { name: 'infer double', parent: undefined, ended: true, failed: true },
-  ]);
-  await server.close();
-  api.trace.disable();
-  api.propagation.disable();
-});
-
 test('counts no request of a client that hangs up before it is answered', async () => {
   const server = await createServer({ models: path.join(models, 'double.onnx'), name: 'double' });
   let answered = 0;

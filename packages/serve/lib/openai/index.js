@@ -10,6 +10,7 @@ const { ApiError, bodyOf, invalid, toApiError, unknownModel } = require('./error
 const { sendEvents } = require('./events.js');
 const { LIMITS, is, read, readBody } = require('./requests.js');
 const { rerank } = require('./rerank.js');
+const { traceOf, traced } = require('../tracing.js');
 const { TextMetrics } = require('./metrics.js');
 
 /** Bytes of a request: text is short, and JSON is parsed on the thread of all requests. */
@@ -61,7 +62,7 @@ const aboutModel = ({ name, hub }) => ({ id: name, object: 'model', created: hub
 
 function answerError(error, request, reply) {
   const told = toApiError(error);
-  if (told.statusCode >= 500) request.log.error({ err: error }, 'a request failed');
+  if (told.statusCode >= 500) request.log.error({ err: error, trace: traceOf(request.headers) }, 'a request failed');
   if (told.statusCode === 401) reply.header('www-authenticate', 'Bearer');
   if (told.retryAfter !== undefined) reply.header('retry-after', String(told.retryAfter));
   reply.status(told.statusCode).type('application/json; charset=utf-8').send(bodyOf(told));
@@ -114,7 +115,7 @@ async function encoded(request, reply, kind, work, { registry, limits, counted }
   const body = readBody(request.body, limits);
   const name = nameOf(body, kind, registry);
   const { signal } = watch(reply, limits);
-  const result = await registry.use(name, undefined, ({ hub }) => work(body, hub.text, { limits, signal, name }));
+  const result = await registry.use(name, undefined, ({ hub }) => inSpan(request, kind, name, () => work(body, hub.text, { limits, signal, name })));
   if (result.usage !== undefined) counted.prompt(name, result.usage.prompt_tokens);
   return result;
 }
@@ -125,7 +126,7 @@ async function generated(request, reply, kind, { registry, limits, counted }) {
   const name = nameOf(body, 'generate', registry);
   const gone = watch(reply, limits);
   const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
-  return registry.use(name, undefined, async ({ hub: { text: model } }) => {
+  return registry.use(name, undefined, ({ hub: { text: model } }) => inSpan(request, kind, name, async () => {
     const wish = await kind.read(body, model, limits, gone.signal);
     const usage = counted.begin(name, wish);
     const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
@@ -138,7 +139,16 @@ async function generated(request, reply, kind, { registry, limits, counted }) {
       else reply.raw.once('close', resolve);
     });
     return reply;
-  });
+  }));
+}
+
+/** OpenTelemetry's names of what is done. */
+const OPERATIONS = new Map(/** @type {[any, string][]} */ ([[chat, 'chat'], [completions, 'text_completion'], ['embed', 'embeddings'], ['rerank', 'rerank']]));
+
+/** Work in a span. */
+function inSpan({ headers }, kind, model, work) {
+  const operation = OPERATIONS.get(kind);
+  return traced(`${operation} ${model}`, headers, { 'gen_ai.operation.name': operation, 'gen_ai.request.model': model }, work);
 }
 
 /** With `stream_options: { include_usage: true }` a chunk without choices comes last, and the others have no usage. */
