@@ -70,6 +70,16 @@ class Load {
   }
 
   /** For a ticket. */
+  rest() {
+    this.#running--;
+  }
+
+  /** For a ticket. It is not refused any more, so there may be more than the limit for a moment. */
+  wake() {
+    this.#running++;
+  }
+
+  /** For a ticket. */
   end(wasRunning) {
     this.#accepted--;
     if (wasRunning) this.#running--;
@@ -97,6 +107,19 @@ class Ticket {
   start() {
     this.#load.start();
     this.#isRunning = true;
+  }
+
+  /** Its client does not read, so it waits, and takes no place from others. */
+  rest() {
+    if (this.#isOver || !this.#isRunning) return;
+    this.#isRunning = false;
+    this.#load.rest();
+  }
+
+  wake() {
+    if (this.#isOver || this.#isRunning) return;
+    this.#isRunning = true;
+    this.#load.wake();
   }
 
   end() {

@@ -132,7 +132,7 @@ async function generated(request, reply, kind, { registry, limits, counted }) {
     const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
     const more = { wish, about, tokenizer: model.tokenizer };
     if (!wish.stream) return { ...(await kind.answer(pieces, more)), usage: usage.figures };
-    await sendEvents(reply, withUsage(kind, pieces, more, usage), { gone, stall: limits.stall });
+    await sendEvents(reply, withUsage(kind, pieces, more, usage), { gone, stall: limits.stall, ticket: request.ticket });
     // The model is in use until the last event is sent.
     await new Promise((resolve) => {
       if (reply.raw.closed || reply.raw.destroyed) resolve();
