@@ -1,8 +1,7 @@
 // No network: the only sockets of a process that computes are those of its event loop.
 import { cpSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { inRepository } from '../repository.mjs';
-import { LeftOut, succeed } from './surroundings.mjs';
+import { LeftOut, succeed, tool } from './surroundings.mjs';
 
 /** What opens a socket, or asks for a name. The event loop's wake-ups are pipes, or pairs of sockets without an address. */
 const any = /\b(socket|connect|bind|listen|sendto|sendmsg|recvfrom|accept4?)\(/;
@@ -28,8 +27,8 @@ export const networkTrials = ({ project }) => [['no network, by strace', async (
     throw new LeftOut('strace was not found');
   }
   // onnxruntime-node's interface wants it: those who use it have it.
-  const common = path.join('node_modules', 'onnxruntime-common');
-  cpSync(inRepository(common), path.join(project.folder, common), { recursive: true });
+  const common = path.join(project.folder, 'node_modules', 'onnxruntime-common');
+  cpSync(path.join(await tool('onnxruntime-common'), 'onnxruntime-common'), common, { recursive: true });
   let gpu;
   for (const [program, calls] of programs) {
     const printed = await succeed('strace', ['-f', '-qq', '-e', 'trace=network', '-o', log, process.execPath, ...program], { cwd: project.folder });
@@ -37,6 +36,6 @@ export const networkTrials = ({ project }) => [['no network, by strace', async (
     if (found.length > 0) throw new Error(`${program.join(' ')} opens sockets:\n${found.join('\n')}`);
     if (program[0] === 'gpu.cjs') gpu = printed;
   }
-  rmSync(path.join(project.folder, common), { recursive: true });
+  rmSync(common, { recursive: true });
   return `a program, a model, text, workers, a cache, onnxruntime's interface, the command line; ${gpu === 'no GPU' ? 'there is no GPU' : 'a GPU'}`;
 }]];
