@@ -151,8 +151,7 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   serving: {
     file: './serving.mjs',
-    about: 'inferences of the server over HTTP and gRPC for 1 to 64 clients, beside fastify on onnxruntime-node',
-    needs: '--model',
+    about: 'inferences of the server over HTTP and gRPC for 1 to 64 clients, beside fastify on onnxruntime-node, and MLServer',
     usage: `serving --model FILE.onnx [options]
 
   --model FILE        a model
@@ -161,7 +160,9 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --seconds N         length of a measurement (default 5)
   --rounds N          rounds, each with all sides (default 3)
   --threads N         threads of each server (default 2)
-  --beside URL        another server that runs, with the model as \`model\`, such as MLServer's http://127.0.0.1:8080
+  --mlserver COMMAND  PyPI's mlserver, installed with onnxruntime: measures it, too, with and without its batching
+  --beside URL        another server that runs, with the model as \`model\`
+  --overhead          instead of a model: what the server adds to a run of a tiny one, beside servers that do nothing
   --json FILE         write everything that was measured`,
   },
   observing: {

@@ -3,12 +3,12 @@
 //   npm run bench -- chat --model FOLDER [--beside URL] [--streams 1,4,8] [--tokens 128] [--words 64] [--rounds 3] [--threads 2] [--json FILE]
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { load, machine } from './machine.mjs';
+import { load, machine, memoryOf } from './machine.mjs';
 import { median, quantile } from './statistics.mjs';
 
 const WORDS = 'river mountain city street house dog cat bird fish horse tree flower car train ship plane book paper letter word'.split(' ');
@@ -110,15 +110,6 @@ async function stream(base, model, name) {
   }
   if (times.length === 0) throw new Error(`${base}: an answer without text`);
   return { tokens: times.length, first: times[0] - begin, gaps: times.slice(1).map((time, i) => time - times[i]) };
-}
-
-/** MiB in memory of a process, on Linux. */
-function memoryOf(pid) {
-  try {
-    return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024;
-  } catch {
-    return NaN;
-  }
 }
 
 function show() {

@@ -21,4 +21,13 @@ export function machine() {
 /** The load average of the last minute; 0 on Windows. */
 export const load = () => os.loadavg()[0];
 
+/** MiB in memory of a process, on Linux. */
+export function memoryOf(pid) {
+  try {
+    return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024;
+  } catch {
+    return NaN;
+  }
+}
+
 const version = (file) => JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8')).version;

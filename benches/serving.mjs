@@ -1,20 +1,19 @@
 // Inferences over HTTP and gRPC for 1, 8 and 64 clients: `webnn-node serve` with and without joined runs, the same with fastify on onnxruntime-node,
-// and another server of the Open Inference Protocol, in turn.
+// MLServer on onnxruntime, and another server of the Open Inference Protocol, in turn. With --overhead: what the server adds to a run.
 //
-//   npm run bench -- serving --model FILE.onnx [--shape NAME=1x128 …] [--clients 1,8,64] [--seconds 5] [--rounds 3] [--beside URL] [--json FILE]
-import { spawn } from 'node:child_process';
+//   npm run bench -- serving --model FILE.onnx [--shape NAME=1x128 …] [--clients 1,8,64] [--seconds 5] [--rounds 3] [--mlserver COMMAND] [--beside URL]
+//   npm run bench -- serving --overhead
 import { writeFileSync } from 'node:fs';
-import http from 'node:http';
 import { createRequire } from 'node:module';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { load, machine } from './machine.mjs';
-import { median, quantile } from './statistics.mjs';
+import { load, machine, memoryOf } from './machine.mjs';
+import { binaryRequest, grpcClient, jsonRequest, measure, restClient } from './serving/clients.mjs';
+import { measureOverhead } from './serving/overhead.mjs';
+import { inRepository, startMlserver, startNode, startServe } from './serving/start.mjs';
+import { median } from './statistics.mjs';
 
 const require = createRequire(import.meta.url);
 const { datatypes } = require('../packages/serve/lib/datatypes.js');
-const inRepository = (file) => fileURLToPath(new URL(`../${file}`, import.meta.url));
 
 const { values } = parseArgs({
   options: {
@@ -24,7 +23,9 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: '2' },
+    mlserver: { type: 'string' },
     beside: { type: 'string' },
+    overhead: { type: 'boolean', default: false },
     json: { type: 'string' },
   },
 });
@@ -34,58 +35,58 @@ if (![...clients, rounds].every((count) => Number.isInteger(count) && count >= 1
   console.error('--clients and --rounds: expected whole numbers from 1; --seconds: a number above 0');
   process.exit(2);
 }
-
-const serve = (...more) => [inRepository('bin/webnn-node.js'), 'serve', values.model, '--name', 'model', '--port', '0', '--grpc-port', '0', '--threads', values.threads, ...more];
-const programs = {
-  joined: serve(),
-  alone: serve('--max-batch', '1'),
-  onnxruntime: [inRepository('benches/serving/onnxruntime.mjs'), values.model, values.threads],
-};
-const started = [];
-process.once('exit', () => started.forEach((child) => child.kill('SIGKILL')));
-const sides = {};
-for (const [name, args] of Object.entries(programs)) sides[name] = await start(args);
-if (values.beside !== undefined) sides.beside = { url: values.beside.replace(/\/+$/, '') };
-const inputs = await makeInputs();
-const request = bodyOf(inputs);
-const ways = { ...Object.fromEntries(Object.entries(sides).map(([name, side]) => [name, () => restClient(side)])), 'joined, gRPC': () => grpcClient(sides.joined) };
-
-const here = machine();
-console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}; ${values.threads} threads`);
-const measured = Object.fromEntries(Object.keys(ways).map((way) => [way, Object.fromEntries(clients.map((count) => [count, []]))]));
-for (let round = 0; round < rounds; round++) {
-  const order = round % 2 === 0 ? Object.keys(ways) : Object.keys(ways).reverse();
-  for (const count of clients) {
-    for (const way of order) {
-      // Plans are made before anything is counted.
-      if (round === 0) await measure(ways[way], count, 1);
-      measured[way][count].push(await measure(ways[way], count, seconds));
-    }
-  }
+if (values.model === undefined && !values.overhead) {
+  console.error('--model FILE.onnx is missing');
+  process.exit(2);
 }
-show();
+const { threads } = values;
+const here = machine();
+console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}; ${threads} threads`);
+const measured = values.overhead ? await measureOverhead({ seconds, rounds, threads }) : await measureSides();
+console.log(`load at the end: ${load().toFixed(2)}`);
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: here, values, measured }, null, 2)}\n`);
 process.exit();
 
-/** A server, with its addresses. */
-async function start(args) {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  started.push(child);
-  const side = {};
-  for await (const line of createInterface(child.stdout)) {
-    const { msg } = JSON.parse(line);
-    side.url = /^listening on (http\S+)/.exec(msg)?.[1] ?? side.url;
-    side.grpc = /^listening on (\S+) \(gRPC\)/.exec(msg)?.[1] ?? side.grpc;
-    if (msg !== 'ready') continue;
-    child.stdout.resume();
-    return side;
+/** All servers, and how they are called. Every second round starts with the last one. */
+async function measureSides() {
+  const ways = await startAll();
+  const found = Object.fromEntries(Object.keys(ways).map((way) => [way, Object.fromEntries(clients.map((count) => [count, []]))]));
+  for (let round = 0; round < rounds; round++) {
+    const order = round % 2 === 0 ? Object.keys(ways) : Object.keys(ways).reverse();
+    for (const count of clients) {
+      for (const way of order) {
+        const { make, pid } = ways[way];
+        // Plans are made before anything is counted.
+        if (round === 0) await measure(make, count, 1);
+        found[way][count].push({ ...(await measure(make, count, seconds)), memory: memoryOf(pid) });
+      }
+    }
   }
-  throw new Error('a server has ended');
+  show(found);
+  return found;
+}
+
+async function startAll() {
+  const joined = await startServe(values.model, threads);
+  const alone = await startServe(values.model, threads, '--max-batch', '1');
+  const onnxruntime = await startNode([inRepository('benches/serving/onnxruntime.mjs'), values.model, threads]);
+  const tensors = await makeInputs(joined);
+  const [binary, json] = [binaryRequest(tensors), jsonRequest(tensors)];
+  const rest = (side, request = binary) => ({ pid: side.pid, make: () => restClient(side, request) });
+  const rpc = (side) => ({ pid: side.pid, make: () => grpcClient(side, tensors) });
+  const ways = { joined: rest(joined), alone: rest(alone), onnxruntime: rest(onnxruntime), 'joined, gRPC': rpc(joined), 'alone, gRPC': rpc(alone) };
+  if (values.mlserver !== undefined) {
+    const [single, batched] = [await startMlserver(values.mlserver, values.model, threads, 0), await startMlserver(values.mlserver, values.model, threads, 16)];
+    // It does not read binary data over REST.
+    Object.assign(ways, { 'MLServer, JSON': rest(single, json), 'MLServer, gRPC': rpc(single), 'MLServer joined, gRPC': rpc(batched), 'joined, JSON': rest(joined, json) });
+  }
+  if (values.beside !== undefined) ways.beside = rest({ url: values.beside.replace(/\/+$/, '') });
+  return ways;
 }
 
 /** Inputs of the shapes that were asked for. Open dimensions are 1 otherwise. */
-async function makeInputs() {
-  const about = await (await fetch(`${sides.joined.url}/v2/models/model`)).json();
+async function makeInputs({ url }) {
+  const about = await (await fetch(`${url}/v2/models/model`)).json();
   const shapes = new Map(values.shape.map((text) => text.split('=')).map(([name, sizes]) => [name, sizes.split('x').map(Number)]));
   return about.inputs.map(({ name, datatype, shape }) => {
     const sizes = shapes.get(name) ?? shape.map((size) => (size === -1 ? 1 : size));
@@ -98,66 +99,12 @@ async function makeInputs() {
   });
 }
 
-function bodyOf(tensors) {
-  const about = tensors.map(({ name, datatype, shape, bytes }) => ({ name, datatype, shape, parameters: { binary_data_size: bytes.length } }));
-  const json = Buffer.from(JSON.stringify({ inputs: about, parameters: { binary_data_output: true } }));
-  return { length: json.length, body: Buffer.concat([json, ...tensors.map(({ bytes }) => bytes)]) };
-}
-
-function restClient({ url }) {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
-  const headers = { 'inference-header-content-length': request.length, 'content-length': request.body.length, 'content-type': 'application/octet-stream' };
-  const call = () =>
-    new Promise((resolve, reject) => {
-      const sent = http.request(`${url}/v2/models/model/infer`, { method: 'POST', agent, headers }, (response) => {
-        response.resume().on('end', () => (response.statusCode === 200 ? resolve() : reject(new Error(`status ${response.statusCode}`))));
-      });
-      sent.on('error', reject).end(request.body);
-    });
-  return { call, close: () => agent.destroy() };
-}
-
-function grpcClient({ grpc: address }) {
-  const grpc = require('@grpc/grpc-js');
-  const definition = require('@grpc/proto-loader').loadSync(inRepository('packages/serve/lib/grpc/inference.proto'), { keepCase: true, longs: Number, defaults: true, oneofs: true });
-  const { GRPCInferenceService: Service } = grpc.loadPackageDefinition(definition).inference;
-  // A connection of its own.
-  const client = new Service(address, grpc.credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
-  const message = { model_name: 'model', inputs: inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape })), raw_input_contents: inputs.map(({ bytes }) => bytes) };
-  const call = () =>
-    new Promise((resolve, reject) => {
-      client.ModelInfer(message, (error) => (error ? reject(error) : resolve()));
-    });
-  return { call, close: () => client.close() };
-}
-
-/** So many clients, each of which calls again when it has its answer. */
-async function measure(make, count, time) {
-  const all = Array.from({ length: count }, make);
-  const times = [];
-  const began = performance.now();
-  const end = began + time * 1000;
-  await Promise.all(
-    all.map(async ({ call }) => {
-      while (performance.now() < end) {
-        const start = performance.now();
-        await call();
-        times.push(performance.now() - start);
-      }
-    }),
-  );
-  const took = (performance.now() - began) / 1000;
-  for (const { close } of all) close();
-  times.sort((one, other) => one - other);
-  return { perSecond: times.length / took, p50: quantile(times, 0.5), p99: quantile(times, 0.99) };
-}
-
-function show() {
+function show(found) {
   for (const count of clients) {
     console.log(`\n${count} client${count === 1 ? '' : 's'}`);
-    for (const [way, found] of Object.entries(measured)) {
-      const of = (key) => median(found[count].map((one) => one[key]));
-      console.log(`  ${way.padEnd(14)} ${of('perSecond').toFixed(1).padStart(9)} per second   p50 ${of('p50').toFixed(2).padStart(8)} ms   p99 ${of('p99').toFixed(2).padStart(8)} ms`);
+    for (const [way, results] of Object.entries(found)) {
+      const of = (key) => median(results[count].map((one) => one[key]));
+      console.log(`  ${way.padEnd(21)} ${of('perSecond').toFixed(1).padStart(9)} per second   p50 ${of('p50').toFixed(2).padStart(8)} ms   p99 ${of('p99').toFixed(2).padStart(8)} ms   ${of('memory').toFixed(0).padStart(5)} MiB`);
     }
   }
 }

@@ -6,6 +6,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { createServer } = require('@webnn-node/serve');
+const { warmUp } = require('../../packages/serve/lib/warm-up.js');
 const { writeModel } = require('../onnx/write.js');
 
 const float = (name, ...shape) => ({ name, type: 'float', shape });
@@ -68,6 +69,19 @@ test('are swapped while they run, and no run is lost', async () => {
   isOver = true;
   await callers;
   expect([...counts.keys()].sort()).toEqual(['6,10', '9,25']);
+});
+
+test('are run once before they are served, with one row, if they take large pictures only', async () => {
+  const tried = [];
+  const picky = {
+    inputs: [{ name: 'x', dataType: 'float32', shape: ['n', 3, 'h', 'w'] }],
+    async run({ x: { shape } }) {
+      tried.push(shape);
+      if (shape[2] < 200) throw new Error('too small');
+    },
+  };
+  await warmUp(picky);
+  expect(tried.at(-1)).toEqual([1, 3, 224, 224]);
 });
 
 test('run with the priority of the request', async () => {

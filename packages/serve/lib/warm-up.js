@@ -2,8 +2,13 @@
 
 // Runs a model once before it is served, so that the first request does not wait for plans.
 
-/** Sizes for open dimensions, from small to large: some models need more than one row or a few pixels. */
-const SIZES = [1, 8, 64, 224];
+/**
+ * Sizes for open dimensions, from small to large, as rows and all others: some models need a few pixels, some more than one row. Rows of large pictures
+ * would take gigabytes.
+ */
+const SIZES = [[1, 1], [1, 8], [1, 64], [1, 224], [8, 8]];
+/** Bytes of a run. */
+const MOST = 2 ** 30;
 
 /**
  * @param {any} model an OnnxModel
@@ -11,9 +16,9 @@ const SIZES = [1, 8, 64, 224];
  */
 async function warmUp(model, log) {
   let reason;
-  for (const size of SIZES) {
+  for (const [rows, size] of SIZES) {
     try {
-      await model.run(zeros(model, size));
+      await model.run(zeros(model, size, rows), { maxBytes: MOST });
       return;
     } catch (error) {
       reason = error;
@@ -24,11 +29,11 @@ async function warmUp(model, log) {
 }
 
 /** A value for each input that must be passed. */
-function zeros({ inputs }, size) {
+function zeros({ inputs }, size, rows = size) {
   const feeds = {};
   for (const { name, dataType, shape, optional, sequence } of inputs) {
     if (optional) continue;
-    const sizes = (shape ?? [size]).map((one) => (typeof one === 'number' ? one : size));
+    const sizes = (shape ?? [size]).map((one, axis) => (typeof one === 'number' ? one : axis === 0 ? rows : size));
     const tensor = { data: arrayOf(dataType, sizes), shape: sizes, dataType };
     feeds[name] = sequence ? [tensor] : tensor;
   }
