@@ -12,6 +12,48 @@ export interface GeneratingSession {
   release(): Promise<void>;
 }
 
+/** Bits of the tokens that may come next in one sequence. */
+export interface TokenMatcher {
+  /**
+   * The tokens that may come next: bit `id % 32` of element `id >> 5` for each. At least one must be there. Tokens beyond the array may not
+   * come. The array is read at once and may be reused.
+   */
+  mask(): Uint32Array;
+  /** Called with each token that was chosen. */
+  push(id: number): void;
+  /** Called after `push`: the tokens that can only follow. The model sees them together. They count as pushed. */
+  forced?(): ArrayLike<number>;
+  /** Whether nothing may follow, so that the sequence ends. */
+  readonly isDone: boolean;
+}
+
+/** Which tokens may come: compiled by `@webnn-node/constrain`, or your own. */
+export interface TokenConstraint {
+  /** Called once for each sequence. */
+  begin(): TokenMatcher;
+}
+
+/** What the package `@webnn-node/constrain` needs to know of a tokenizer. */
+export interface ConstraintTokens {
+  /**
+   * The model's tokenizer: the path of `tokenizer.json` or of its folder, its parsed content, or a tokenizer of transformers.js or of
+   * @huggingface/tokenizers. `generateText` knows it.
+   */
+  tokenizer?: string | object;
+  /** The tokens that end a text. They may come where the text is complete. By default those that the files beside `tokenizer.json` name. */
+  end?: number | readonly number[];
+}
+
+/**
+ * What a text must be: JSON by a schema, a text that a regular expression matches from its beginning to its end, or a text of a grammar in
+ * llguidance's variant of Lark. These need the package `@webnn-node/constrain`.
+ */
+export type Constraint =
+  | TokenConstraint
+  | (ConstraintTokens & { schema: object | boolean })
+  | (ConstraintTokens & { regex: string | RegExp })
+  | (ConstraintTokens & { grammar: string });
+
 export interface GenerateOptions {
   /** The maximum number of new tokens of each sequence; 256 by default. `Infinity` sets no limit. */
   maxNewTokens?: number;
@@ -47,6 +89,11 @@ export interface GenerateOptions {
     logits: Float32Array,
     context: { sequence: number; prompt: Uint32Array; ids: number[] },
   ): Float32Array | void | Promise<Float32Array | void>;
+  /**
+   * Only tokens that it allows are chosen, whatever `logits` and `bias` say. A sequence ends when it is complete. What cannot be compiled
+   * rejects before anything runs.
+   */
+  constraint?: Constraint;
   /** Tells so many of the most probable tokens of each step, at most 100, as `top`; 0 by default. A step then calls the native side twice. */
   topLogprobs?: number;
   /** The steps of more urgent generations go first. None waits for ever for more urgent ones. Default: that of the context. */
@@ -66,12 +113,14 @@ export interface GenerateOptions {
 
 export interface GeneratedToken {
   id: number;
-  /** The model's log-probability of the token, before penalties, bias and temperature. */
+  /** The model's log-probability of the token, before penalties, bias, constraint and temperature; 0 for one that is `forced`. */
   logprob: number;
   /** The index of the sequence. With several sequences for each prompt, those of the first prompt come first. */
   sequence: number;
   /** With `topLogprobs`: the most probable tokens of this step with the model's log-probabilities, the most probable first. */
   top?: { id: number; logprob: number }[];
+  /** The constraint allowed no other token, so none was chosen. */
+  forced?: true;
   /** On the last token of a sequence: why it ended. */
   finish?: 'stop' | 'length';
 }

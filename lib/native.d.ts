@@ -329,10 +329,15 @@ export function beginSequences(
   request: Request, session: Handle, prompts: Uint32Array[], count: number, numbers: number[], biasIds: number[], biasNumbers: number[],
   seed: number, names: string[], shapes: number[][], arrays: ArrayBufferView[],
 ): void;
-/** Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. */
+/**
+ * Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. A mask has the bits of
+ * the tokens that may be chosen for the sequence in its place; all may where there is none.
+ */
 export function continueSequences(
-  request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number,
+  request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number, masks: (Uint32Array | undefined)[],
 ): void;
-export function chooseToken(session: Handle, sequence: number, logits: Float32Array): [number, number];
+export function chooseToken(session: Handle, sequence: number, logits: Float32Array, mask: Uint32Array | undefined): [number, number];
+/** Adds tokens behind the one that was chosen. */
+export function appendTokens(session: Handle, sequence: number, ids: Uint32Array): void;
 export function cancelSequences(session: Handle): void;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

@@ -15,8 +15,22 @@ export function withFeatures(features) {
 
 /** @param {{ features?: string[], folder?: string }} [options] another folder than that in which `lib/` looks */
 export async function buildAddon({ features = [], folder = 'native' } = {}) {
-  const destination = inRepository(folder, `webnn-node.${process.platform}-${process.arch}.node`);
-  const library = await compile(features);
+  const library = await compile('webnn_node_addon', ['--package', 'webnn-node-addon', ...withFeatures(features)]);
+  place(library, inRepository(folder, `webnn-node.${process.platform}-${process.arch}.node`));
+}
+
+/** The crate of packages/constrain, a workspace of its own. */
+export const constrainManifest = inRepository('packages', 'constrain', 'crate', 'Cargo.toml');
+/** Cargo compiles what it shares with the addon once: into the same folder. */
+export const constrainEnv = { CARGO_TARGET_DIR: process.env.CARGO_TARGET_DIR ?? inRepository('target') };
+
+/** Builds the native part of packages/constrain. */
+export async function buildConstrain() {
+  const library = await compile('webnn_constrain', ['--manifest-path', constrainManifest], constrainEnv);
+  place(library, inRepository('packages', 'constrain', 'native', `webnn-constrain.${process.platform}-${process.arch}.node`));
+}
+
+function place(library, destination) {
   if (sameFile(library, destination)) return;
   mkdirSync(path.dirname(destination), { recursive: true });
   // A rename replaces the name and not the content: a process that has the old addon mapped is not disturbed.
@@ -26,20 +40,21 @@ export async function buildAddon({ features = [], folder = 'native' } = {}) {
 }
 
 // The path comes from cargo's own messages, because CARGO_TARGET_DIR and .cargo/config.toml can move it.
-async function compile(features) {
+async function compile(name, args, env = {}) {
   let library;
   let crates = 0;
   const terminal = process.stderr.isTTY;
   // Nothing is said when there is nothing to do.
-  const announced = setTimeout(() => say('building the native addon in release mode; the first time takes minutes'), 1500);
-  const ended = await run('cargo', ['build', '--release', '--locked', '--package', 'webnn-node-addon', ...withFeatures(features), '--message-format=json-render-diagnostics'], {
+  const announced = setTimeout(() => say('building the native part in release mode; the first time takes minutes'), 1500);
+  const ended = await run('cargo', ['build', '--release', '--locked', ...args, '--message-format=json-render-diagnostics'], {
+    env,
     stdout: 'keep',
     stderr: 'keep',
     onLine(line) {
       if (!line.startsWith('{')) return;
       const message = JSON.parse(line);
       if (message.reason !== 'compiler-artifact') return;
-      if (message.target.name === 'webnn_node_addon' && message.target.crate_types.includes('cdylib')) {
+      if (message.target.name === name && message.target.crate_types.includes('cdylib')) {
         library = message.filenames.find((name) => /\.(so|dylib|dll)$/.test(name));
       }
       if (!message.fresh && terminal) process.stderr.write(`\r  ${++crates} crates`);
@@ -52,7 +67,7 @@ async function compile(features) {
   }
   if (ended.code !== 0 || library === undefined) {
     process.stderr.write(ended.stderr);
-    stop("building the native addon failed; cargo's messages are above");
+    stop("building the native part failed; cargo's messages are above");
   }
   if (ended.seconds > 1.5) say(`built in ${ended.seconds.toFixed(0)} s`);
   return library;

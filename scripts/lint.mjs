@@ -1,5 +1,6 @@
 // npm run lint: every linter, each named, all of them run even if one objects.
 import { existsSync } from 'node:fs';
+import { constrainEnv, constrainManifest } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
@@ -14,8 +15,12 @@ const linters = {
   rustfmt: ['cargo', 'fmt', '--all', '--check'],
   // The release profile is the one that `npm run build` compiled the dependencies' build scripts in.
   clippy: ['cargo', 'clippy', '--release', '--workspace', '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
+  // The crate of packages/constrain is a workspace of its own.
+  'rustfmt, constrain': ['cargo', 'fmt', '--manifest-path', constrainManifest, '--check'],
+  'clippy, constrain': ['cargo', 'clippy', '--release', '--manifest-path', constrainManifest, '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
   // Where cargo-deny is not installed its step says so.
   dependencies: ['cargo', 'deny', '--locked', 'check', 'licenses', 'bans', 'sources'],
+  'dependencies, constrain': ['cargo', 'deny', '--manifest-path', constrainManifest, '--locked', 'check', '--config', inRepository('deny.toml'), 'licenses', 'bans', 'sources'],
   eslint: [process.execPath, eslint, '--max-warnings', '0', '--no-error-on-unmatched-pattern', ...folders],
   // Comments of the typings, and links between pages.
   docs: [process.execPath, inRepository('scripts', 'docs.mjs')],
@@ -26,11 +31,11 @@ const hasDeny = (await run('cargo', ['deny', '--version'], { limitSeconds: 60, s
 const tally = new Tally();
 for (const [name, [command, ...args]] of Object.entries(linters)) {
   console.log(`\n== ${name}`);
-  if (name === 'dependencies' && !hasDeny) {
+  if (name.startsWith('dependencies') && !hasDeny) {
     tally.add({ name, passed: 0, failed: 0, note: 'cargo-deny is not installed (cargo install --locked cargo-deny)' });
     continue;
   }
-  const ended = await run(command, args, { limitSeconds: limit });
+  const ended = await run(command, args, { limitSeconds: limit, ...(name.endsWith('constrain') && { env: constrainEnv }) });
   const note = trouble(ended, limit);
   tally.add({ name, passed: note ? 0 : 1, failed: note ? 1 : 0, note, seconds: ended.seconds });
 }

@@ -1,6 +1,6 @@
 // Makes a fresh clone ready with nothing but Node, npm, and Rust or a published package. Every npm script starts here.
 import { readFileSync } from 'node:fs';
-import { buildAddon } from './addon.mjs';
+import { buildAddon, buildConstrain } from './addon.mjs';
 import { installPackages } from './install.mjs';
 import { takePrebuilt } from './prebuilt.mjs';
 import { inRepository } from './repository.mjs';
@@ -17,8 +17,10 @@ export async function setUp({ addon = true } = {}) {
   checkNode();
   await installPackages();
   const rust = !('error' in (await run('cargo', ['--version'], { limitSeconds: 60, stdout: 'keep', stderr: 'keep' })));
-  if (addon && rust) await buildAddon();
-  else if (addon) await takePrebuilt();
+  if (addon && rust) {
+    await buildAddon();
+    await buildConstrain();
+  } else if (addon) await takePrebuilt();
   return { rust };
 }
 

@@ -1,6 +1,6 @@
 // cargo test.
 import { existsSync, readFileSync } from 'node:fs';
-import { buildAddon, withFeatures } from './addon.mjs';
+import { buildAddon, constrainEnv, constrainManifest, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
 import { driver } from './swiftshader.mjs';
@@ -18,6 +18,13 @@ export async function testRust(tally) {
   console.log('\n== cargo test');
   const all = [...profile, '--workspace'];
   if (await compile(tally, 'cargo test', all)) await count(tally, 'cargo test', [...all, '--no-fail-fast']);
+}
+
+/** The crate of packages/constrain, which is no part of the workspace. */
+export async function testConstrain(tally) {
+  console.log('\n== cargo test, packages/constrain');
+  const args = [...profile, '--manifest-path', constrainManifest];
+  if (await compile(tally, 'constrain', args, constrainEnv)) await count(tally, 'constrain', args, constrainEnv);
 }
 
 /**

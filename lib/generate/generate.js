@@ -11,6 +11,7 @@ const { begin } = require('../settle.js');
 const { show } = require('../show.js');
 const { mostProbable } = require('./alternatives.js');
 const { GenerationCache, NAME, decoderOf, release, sessionOf, take } = require('./cache.js');
+const { begun, compiled } = require('./constraint.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
 
 /**
@@ -33,6 +34,9 @@ async function* run(model, prompts, wish, called) {
   if (!model.hasFile) {
     throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
   }
+  const constraint = await compiled(label, wish.constraint);
+  wish.signal?.throwIfAborted();
+  model.requireUsable(NAME);
   const cache = take(wish.cache ?? new GenerationCache(), model);
   let leave;
   model.enter();
@@ -47,7 +51,7 @@ async function* run(model, prompts, wish, called) {
     cache.known = await ask(work, (request) => {
       native.beginSequences(request, work.session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
     });
-    yield* tokens(work, prompts, wish, called);
+    yield* tokens(work, prompts, { ...wish, constraint }, called);
   } finally {
     leave?.();
     if (wish.cache === undefined) {
@@ -58,31 +62,52 @@ async function* run(model, prompts, wish, called) {
   }
 }
 
-async function* tokens(work, prompts, { most, count, stops, until, hook, top, schedule }, called) {
+async function* tokens(work, prompts, wish, called) {
   const { session } = work;
+  const { most, count, hook, top, constraint } = wish;
   const isDirect = hook === undefined && top === 0;
-  const { priority = NORMAL, timeout } = scheduleOf(work.model.contextState, schedule);
+  const { priority = NORMAL, timeout } = scheduleOf(work.model.contextState, wish.schedule);
   // Of the first step, with which the work begins.
   let left = timeout === undefined ? -1 : Math.max(0, timeout - (performance.now() - called));
-  const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [] })));
+  const matcher = () => (constraint === undefined ? undefined : begun(work.model.label, constraint));
+  const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [], matcher: matcher() })));
   let live = most > 0 ? [...sequences.keys()] : [];
   while (live.length > 0) {
-    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left));
+    const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
+    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, isDirect ? masks : []));
     left = -1;
-    const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top });
+    const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top, masks });
     const going = [];
+    const list = [];
     for (const token of step) {
-      const { ids } = sequences[token.sequence];
-      ids.push(token.id);
-      // Called for every token, also for the last.
-      const isEnd = until?.(token) === true;
-      if (isEnd || stops.some((stop) => endsWith(ids, stop))) token.finish = 'stop';
-      else if (ids.length >= most) token.finish = 'length';
-      else going.push(token.sequence);
+      const all = [token, ...forced(token, sequences[token.sequence])];
+      const end = all.findIndex((one, i) => ends(one, sequences[one.sequence], wish, i === all.length - 1));
+      list.push(...all.slice(0, end < 0 ? all.length : end + 1));
+      if (end >= 0) continue;
+      going.push(token.sequence);
+      if (all.length > 1) native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id));
     }
     live = going;
-    yield* step;
+    yield* list;
   }
+}
+
+/** Tells the matcher of a token. @returns the tokens that can only follow it */
+function forced({ id, sequence }, { matcher }) {
+  if (matcher === undefined) return [];
+  matcher.push(id);
+  const ids = matcher.isDone ? [] : (matcher.forced?.() ?? []);
+  return Array.from(ids, (other) => ({ id: other, logprob: 0, sequence, forced: true }));
+}
+
+/** Whether a sequence ends with a token, which then says why. */
+function ends(token, { ids, matcher }, { most, stops, until }, isLast) {
+  ids.push(token.id);
+  // Called for every token, also for the last.
+  const isEnd = until?.(token) === true;
+  if (isEnd || stops.some((stop) => endsWith(ids, stop)) || (isLast && matcher?.isDone)) token.finish = 'stop';
+  else if (ids.length >= most) token.finish = 'length';
+  return token.finish !== undefined;
 }
 
 function triples(flat) {
@@ -92,7 +117,7 @@ function triples(flat) {
 }
 
 /** Lets script read and change the numbers of each sequence before a token is chosen. */
-async function hooked({ session, signal, model }, flat, sequences, { hook, top }) {
+async function hooked({ session, signal, model }, flat, sequences, { hook, top, masks }) {
   const list = [];
   for (let i = 0; i < flat.length; i += 2) {
     const sequence = flat[i];
@@ -105,7 +130,7 @@ async function hooked({ session, signal, model }, flat, sequences, { hook, top }
       throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
     }
     try {
-      const [id, logprob] = native.chooseToken(session, sequence, others ?? logits);
+      const [id, logprob] = native.chooseToken(session, sequence, others ?? logits, masks[i / 2]);
       // Without a hook both are of the same logits.
       const same = hook === undefined ? probable?.find((one) => one.id === id) : undefined;
       list.push({ id, logprob: same?.logprob ?? logprob, sequence, ...(probable && { top: probable }) });

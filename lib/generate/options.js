@@ -8,6 +8,7 @@ const { readInputs } = require('../onnx/inputs.js');
 const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { NAME, isCache } = require('./cache.js');
+const { readConstraint } = require('./constraint.js');
 
 /**
  * @typedef {object} Wish
@@ -19,6 +20,7 @@ const { NAME, isCache } = require('./cache.js');
  * @property {number[][]} stops sequences of tokens that end a sequence
  * @property {Function | undefined} until tells of a token whether it ends its sequence
  * @property {Function | undefined} hook
+ * @property {import('../generate.d.ts').Constraint | undefined} constraint
  * @property {number} top how many of the most probable tokens are told
  * @property {import('../scheduling.js').Schedule} schedule
  * @property {AbortSignal | undefined} signal
@@ -40,7 +42,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -80,6 +82,7 @@ function readOptions(label, options = {}) {
     stops: readStops(label, options.stop),
     until: readFunction(label, options, 'until'),
     hook: readFunction(label, options, 'logits'),
+    constraint: readConstraint(label, options.constraint),
     top: readTop(label, options),
     schedule: { priority: readPriority(NAME, label, options.priority), signal, timeout: requireTimeout(NAME, label, options.timeout) },
     signal,

@@ -6,6 +6,7 @@ const { typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { show } = require('../show.js');
 const { NAME } = require('./cache.js');
+const { withTokenizer } = require('./constraint.js');
 const { Detokenizer, hides } = require('./detokenizer.js');
 const { generate } = require('./generate.js');
 const { StopStrings } = require('./stop-strings.js');
@@ -96,6 +97,7 @@ function generateText(model, tokenizer, prompt, options = {}) {
   const passages = [];
   const wish = {
     ...others,
+    constraint: withTokenizer(others.constraint, tokenizer, ends),
     stop: [...tokens, ...ends],
     until: (token) => {
       const isEnd = passages[token.sequence].push(token);

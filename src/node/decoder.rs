@@ -5,10 +5,10 @@ use super::call::{Call, stale};
 use super::compute;
 use super::handles::Handle;
 use super::onnx::{guarded, in_background, program};
-use super::script::{Scope, Value};
+use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
-use crate::program::decoder::{Choice, ConstantInput, Decoder, Next, Prompts, Sampling, Session, Work, start};
+use crate::program::decoder::{Allowed, Choice, ConstantInput, Decoder, Next, Prompts, Sampling, Session, Work, start};
 use crate::timeline::Wish;
 use std::sync::{Arc, OnceLock};
 
@@ -102,10 +102,7 @@ fn session(call: &Call<'_>, index: usize) -> Result<Arc<Session>> {
 pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let session = session(call, 1)?;
-    let prompts: Vec<Vec<u32>> = call.scope.elements(call.value(2), |scope, ids| {
-        let bytes = bytes::copy(scope, ids)?;
-        Ok(bytes.chunks_exact(4).map(|id| u32::from_ne_bytes([id[0], id[1], id[2], id[3]])).collect())
-    })?;
+    let prompts: Vec<Vec<u32>> = call.scope.elements(call.value(2), words)?;
     let count = call.unsigned(3)? as usize;
     let numbers: Vec<f64> = call.scope.elements(call.value(4), Scope::as_number)?;
     let ids: Vec<u32> = call.unsigned_list(5)?;
@@ -131,8 +128,9 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `continueSequences(request, session, sequences, chooses, priority, timeout)`: settles with `[sequence, id, logprob, …]`, or with `[sequence, logits, …]`
-/// where somebody else changes these before a token is chosen.
+/// `continueSequences(request, session, sequences, chooses, priority, timeout, masks)`: settles with `[sequence, id, logprob, …]`, or with
+/// `[sequence, logits, …]` where somebody else changes these before a token is chosen. A mask has a bit for each token of a sequence that may be
+/// chosen; `undefined` allows all.
 pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let session = session(call, 1)?;
@@ -140,17 +138,35 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sequences = sequences.into_iter().map(|number| number as usize).collect();
     let chooses = call.scope.as_boolean(call.value(3))?;
     let wish = compute::wish(call, 4)?;
+    let allowed: Vec<Option<Allowed>> = call.scope.elements(call.value(6), mask)?;
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Continue { sequences, chooses }, wish, done);
+    start(session, Work::Continue { sequences, chooses, allowed }, wish, done);
     Ok(None)
 }
 
-/// `chooseToken(session, sequence, logits)`: `[id, logprob]`.
+/// The tokens that may be chosen, of a `Uint32Array` of bits, or `undefined` for all.
+fn mask(scope: Scope<'_>, value: Value<'_>) -> Result<Option<Allowed>> {
+    if scope.type_of(value)? == Type::Undefined { Ok(None) } else { Ok(Some(Allowed::new(words(scope, value)?))) }
+}
+
+fn words(scope: Scope<'_>, value: Value<'_>) -> Result<Vec<u32>> {
+    let bytes = bytes::copy(scope, value)?;
+    Ok(bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
+}
+
+/// `appendTokens(session, sequence, ids)`: adds tokens behind the one that was chosen.
+pub fn append<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    session(call, 0)?.append(call.unsigned(1)? as usize, &words(call.scope, call.value(2))?)?;
+    Ok(None)
+}
+
+/// `chooseToken(session, sequence, logits, mask)`: `[id, logprob]`.
 pub fn choose<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let session = session(call, 0)?;
     let bytes = bytes::copy(call.scope, call.value(2))?;
     let mut logits: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_ne_bytes([x[0], x[1], x[2], x[3]])).collect();
-    let Choice { id, logprob } = session.choose(call.unsigned(1)? as usize, &mut logits)?;
+    let allowed = mask(call.scope, call.value(3))?;
+    let Choice { id, logprob } = session.choose(call.unsigned(1)? as usize, &mut logits, allowed.as_ref())?;
     let parts = [call.scope.unsigned(id)?, call.scope.number(logprob)?];
     Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
 }

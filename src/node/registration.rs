@@ -90,6 +90,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "beginSequences" => decoder::begin;
     "continueSequences" => decoder::proceed;
     "chooseToken" => decoder::choose;
+    "appendTokens" => decoder::append;
     "cancelSequences" => decoder::cancel;
     "stepFits" => steps::fits;
     "prepareStep" => steps::prepare;

@@ -57,6 +57,11 @@ const piecesTokenizer = () => ({
 function scriptedModel(size, followers) {
   const table = new Float32Array(size * size);
   for (const [token, next] of followers) table[token * size + next] = 30;
+  return tableModel(size, table);
+}
+
+/** The same with any table: the logits behind each token. */
+function tableModel(size, table) {
   const nodes = [
     { op: 'Gather', inputs: ['table', 'input_ids'], outputs: ['logits'], attributes: { axis: 0 } },
     { op: 'Cast', inputs: ['input_ids'], outputs: ['numbers'], attributes: { to: 1 } },
@@ -195,4 +200,4 @@ function fillText(folder) {
   writeEncoder(path.join(folder, 'embed'), ['a', 'b', 'c'], { model: lookUpModel(7, 4), architecture: 'BertModel' });
 }
 
-module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, fillText, lookUpModel, piecesTokenizer, scriptedModel, sumModel, wordTokenizer, writeChat, writeEncoder };
+module.exports = { CHAT, END, LETTERS, START, WITH_TOOLS, byteTokenizer, fillText, lookUpModel, piecesTokenizer, scriptedModel, tableModel, sumModel, wordTokenizer, writeChat, writeEncoder };

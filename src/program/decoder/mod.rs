@@ -20,7 +20,7 @@ mod together;
 mod ways;
 
 pub use inputs::ConstantInput;
-pub use sampling::{Choice, Sampling};
+pub use sampling::{Allowed, Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};
 
 use super::Program;

@@ -24,6 +24,33 @@ pub struct Sampling {
     pub bias: Vec<(u32, f32)>,
 }
 
+/// The tokens that may be chosen: a bit for each, in words of 32. Tokens without a bit may not.
+#[derive(Clone, Debug)]
+pub struct Allowed(Vec<u32>);
+
+impl Allowed {
+    pub fn new(words: Vec<u32>) -> Allowed {
+        Allowed(words)
+    }
+
+    fn forbid_others(&self, logits: &mut [f32]) {
+        let words = self.0.iter().copied().chain(std::iter::repeat(0));
+        for (logits, word) in logits.chunks_mut(u32::BITS as usize).zip(words) {
+            match word {
+                u32::MAX => {}
+                0 => logits.fill(f32::NEG_INFINITY),
+                _ => {
+                    for (bit, number) in logits.iter_mut().enumerate() {
+                        if word >> bit & 1 == 0 {
+                            *number = f32::NEG_INFINITY;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
@@ -50,11 +77,17 @@ impl Occurrences {
 }
 
 impl Sampling {
-    /// Chooses a token. The numbers are changed.
+    /// Chooses a token, of those that are allowed. The numbers are changed.
     ///
     /// # Errors
     /// `OperationError` where no number is above minus infinity.
-    pub fn choose(&self, logits: &mut [f32], occurrences: &Occurrences, random: &mut Stream) -> Result<Choice> {
+    pub fn choose(
+        &self,
+        logits: &mut [f32],
+        allowed: Option<&Allowed>,
+        occurrences: &Occurrences,
+        random: &mut Stream,
+    ) -> Result<Choice> {
         // Of the model itself, before anything is changed.
         let (top, total) = log_of_sum(logits);
         let own = |id: usize, logits: &[f32]| above(logits[id], top) - total;
@@ -73,6 +106,10 @@ impl Sampling {
             if count > 0 {
                 *number -= (self.presence + self.frequency * f64::from(count)) as f32;
             }
+        }
+        // What is allowed keeps its number, so the probability of the choice is known without a copy.
+        if let Some(allowed) = allowed {
+            allowed.forbid_others(logits);
         }
         let id = if self.temperature == 0.0 { greatest(logits) } else { self.sample(logits, random) };
         let Some(id) = id else {
@@ -174,7 +211,7 @@ mod tests {
         let mut random = Random::new(Some(3)).stream(None).unwrap();
         let mut counts = vec![0.0; logits.len()];
         for _ in 0..COUNT {
-            let choice = sampling.choose(&mut logits.to_vec(), occurrences, &mut random).unwrap();
+            let choice = sampling.choose(&mut logits.to_vec(), None, occurrences, &mut random).unwrap();
             counts[choice.id as usize] += 1.0 / COUNT as f64;
         }
         counts
@@ -239,13 +276,13 @@ mod tests {
         for (bias, logprob) in [(vec![], 0.5f64.ln()), (vec![(3, f32::INFINITY)], f64::NEG_INFINITY)] {
             let mut logits = if bias.is_empty() { logits } else { [1.0, 2.0, f32::NAN, 3e38, f32::INFINITY, 0.0] };
             let sampling = Sampling { temperature: 0.0, bias, ..plain() };
-            assert_eq!(sampling.choose(&mut logits, &none, &mut random).unwrap().logprob, logprob);
+            assert_eq!(sampling.choose(&mut logits, None, &none, &mut random).unwrap().logprob, logprob);
         }
         // A factor that float32 does not have.
         let occurrences = Occurrences::of(&[0]);
         for repetition in [1e-300, 1e300] {
             let sampling = Sampling { temperature: 0.0, repetition, ..plain() };
-            assert_eq!(sampling.choose(&mut [0.0], &occurrences, &mut random).unwrap().id, 0);
+            assert_eq!(sampling.choose(&mut [0.0], None, &occurrences, &mut random).unwrap().id, 0);
         }
     }
 
@@ -254,7 +291,7 @@ mod tests {
         let greedy = Sampling { temperature: 0.0, ..plain() };
         let mut random = Random::new(Some(1)).stream(None).unwrap();
         let none = Occurrences::default();
-        let mut choose = |mut logits: Vec<f32>, sampling: &Sampling| sampling.choose(&mut logits, &none, &mut random);
+        let mut choose = |mut logits: Vec<f32>, sampling: &Sampling| sampling.choose(&mut logits, None, &none, &mut random);
         let choice = choose(vec![0.0, f32::NAN, 2.0, 2.0], &greedy).unwrap();
         assert_eq!(choice.id, 2);
         let expected = 2.0 - (1.0 + 2.0 * 2f64.exp()).ln();
@@ -268,5 +305,29 @@ mod tests {
             let error = choose(vec![f32::NEG_INFINITY, f32::NAN], &sampling).unwrap_err();
             assert_eq!(error.kind(), Kind::Operation);
         }
+    }
+
+    #[test]
+    fn only_what_is_allowed_is_chosen() {
+        let mut random = Random::new(Some(5)).stream(None).unwrap();
+        let none = Occurrences::default();
+        // Words that are full, empty and mixed, and none at all for the last tokens.
+        let logits: Vec<f32> = (0..140).map(|id| id as f32 / 64.0).collect();
+        let allowed = Allowed::new(vec![u32::MAX, 0, 0b101, 0]);
+        let (top, total) = log_of_sum(&logits);
+        for temperature in [0.0, 1.0, f64::INFINITY] {
+            for bias in [vec![], vec![(100, f32::INFINITY), (64, 3.0)]] {
+                let sampling = Sampling { temperature, bias, ..plain() };
+                let mut choose = || sampling.choose(&mut logits.clone(), Some(&allowed), &none, &mut random).unwrap();
+                for choice in (0..200).map(|_| choose()) {
+                    assert!(choice.id < 32 || choice.id == 64 || choice.id == 66, "{choice:?}");
+                    assert_eq!(choice.logprob, above(logits[choice.id as usize], top) - total);
+                }
+            }
+        }
+        let greedy = Sampling { temperature: 0.0, ..plain() };
+        assert_eq!(greedy.choose(&mut logits.clone(), Some(&allowed), &none, &mut random).unwrap().id, 66);
+        let error = greedy.choose(&mut logits.clone(), Some(&Allowed::new(vec![0])), &none, &mut random).unwrap_err();
+        assert_eq!(error.kind(), Kind::Operation);
     }
 }

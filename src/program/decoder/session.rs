@@ -2,7 +2,7 @@
 
 use super::Decoder;
 use super::inputs::ConstantInput;
-use super::sampling::{Choice, Occurrences, Sampling};
+use super::sampling::{Allowed, Choice, Occurrences, Sampling};
 use super::scheduler::Feed;
 use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
@@ -54,8 +54,9 @@ pub enum Next {
 pub enum Work {
     /// Begins with prompts, each of which is continued so many times.
     Begin(Prompts),
-    /// Continues some sequences by a token, which is chosen if that is wanted.
-    Continue { sequences: Vec<usize>, chooses: bool },
+    /// Continues some sequences by a token, which is chosen if that is wanted: one of those that are allowed, where that is given for a
+    /// sequence in its place.
+    Continue { sequences: Vec<usize>, chooses: bool, allowed: Vec<Option<Allowed>> },
 }
 
 /// What sequences begin with.
@@ -79,7 +80,7 @@ pub fn start(session: Arc<Session>, work: Work, wish: Wish, done: Done<Next>) {
     let run = move |done: Done<Next>| {
         done.run(|| match work {
             Work::Begin(prompts) => session.begin(prompts),
-            Work::Continue { sequences, chooses } => session.next(&sequences, chooses),
+            Work::Continue { sequences, chooses, allowed } => session.next(&sequences, chooses, &allowed),
         });
     };
     if let Err((error, done)) = spawn(done, run) {
@@ -160,7 +161,7 @@ impl Session {
         Ok(Next::Begun(known))
     }
 
-    fn next(&self, wanted: &[usize], chooses: bool) -> Result<Next> {
+    fn next(&self, wanted: &[usize], chooses: bool, allowed: &[Option<Allowed>]) -> Result<Next> {
         let mut state = self.lock();
         let State { sequences, sampling } = &mut *state;
         let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
@@ -171,7 +172,9 @@ impl Session {
         let mut chosen = Vec::with_capacity(all.len());
         for (number, mut logits) in all {
             if let Some(Some(generation)) = sequences.get_mut(number) {
-                chosen.push((number, generation.choose(&mut logits, sampling)?));
+                let place = wanted.iter().position(|&other| other == number);
+                let allowed = place.and_then(|place| allowed.get(place)?.as_ref());
+                chosen.push((number, generation.choose(&mut logits, allowed, sampling)?));
             }
         }
         Ok(Next::Chosen(chosen))
@@ -222,11 +225,26 @@ impl Session {
     ///
     /// # Errors
     /// `OperationError` where no token is allowed.
-    pub fn choose(&self, number: usize, logits: &mut [f32]) -> Result<Choice> {
+    pub fn choose(&self, number: usize, logits: &mut [f32], allowed: Option<&Allowed>) -> Result<Choice> {
         let mut state = self.lock();
         let State { sequences, sampling } = &mut *state;
         match (sequences.get_mut(number), sampling) {
-            (Some(Some(generation)), Some(sampling)) => generation.choose(logits, sampling),
+            (Some(Some(generation)), Some(sampling)) => generation.choose(logits, allowed, sampling),
+            _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
+        }
+    }
+
+    /// Adds tokens behind the one that was chosen. The model sees them together with it.
+    ///
+    /// # Errors
+    /// `OperationError` where no token was chosen.
+    pub fn append(&self, number: usize, ids: &[u32]) -> Result<()> {
+        match self.lock().sequences.get_mut(number) {
+            Some(Some(generation)) if !generation.feed.pending.is_empty() => {
+                generation.feed.pending.extend_from_slice(ids);
+                ids.iter().for_each(|&id| generation.occurrences.add(id));
+                Ok(())
+            }
             _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
         }
     }
@@ -239,8 +257,8 @@ impl Drop for Session {
 }
 
 impl Generation {
-    fn choose(&mut self, logits: &mut [f32], sampling: &Sampling) -> Result<Choice> {
-        let choice = sampling.choose(logits, &self.occurrences, &mut self.random)?;
+    fn choose(&mut self, logits: &mut [f32], allowed: Option<&Allowed>, sampling: &Sampling) -> Result<Choice> {
+        let choice = sampling.choose(logits, allowed, &self.occurrences, &mut self.random)?;
         self.occurrences.add(choice.id);
         self.feed.pending = vec![choice.id];
         Ok(choice)

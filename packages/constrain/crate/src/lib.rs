@@ -1,0 +1,149 @@
+//! Which tokens a JSON schema, a regular expression or a grammar allows next: llguidance, with the bytes of a model's tokens ([`vocabulary`]),
+//! the places of errors ([`place`]), and matchers of sequences ([`matcher`]).
+//!
+//! Nothing here trusts a tokenizer, a schema or a grammar: what is wrong with them is an error, and a panic of the library is one, too.
+
+mod compile;
+mod guard;
+mod matcher;
+mod place;
+mod strict;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+
+use compile::{Kind, Start};
+use guard::guarded;
+use napi::bindgen_prelude::{AsyncTask, Uint32ArraySlice};
+use napi::{Env, Error, Result, Task};
+use napi_derive::napi;
+use std::sync::Arc;
+
+fn refuse(text: String) -> Error {
+    Error::from_reason(text)
+}
+
+/// The tokens of a model.
+#[napi]
+pub struct Vocabulary {
+    vocabulary: Arc<vocabulary::Vocabulary>,
+}
+
+pub struct LoadVocabulary {
+    json: String,
+    ends: Vec<u32>,
+}
+
+impl Task for LoadVocabulary {
+    type Output = vocabulary::Vocabulary;
+    type JsValue = Vocabulary;
+
+    fn compute(&mut self) -> Result<Self::Output> {
+        let (json, ends) = (std::mem::take(&mut self.json), std::mem::take(&mut self.ends));
+        guarded(move || vocabulary::Vocabulary::read(&json, &ends)).map_err(refuse)
+    }
+
+    fn resolve(&mut self, _: Env, vocabulary: Self::Output) -> Result<Self::JsValue> {
+        Ok(Vocabulary { vocabulary: Arc::new(vocabulary) })
+    }
+}
+
+/// Reads `tokenizer.json`. The tokens of `ends` end a text.
+#[napi]
+pub fn load_vocabulary(json: String, ends: Vec<u32>) -> AsyncTask<LoadVocabulary> {
+    AsyncTask::new(LoadVocabulary { json, ends })
+}
+
+#[napi]
+impl Vocabulary {
+    /// How many words a mask has.
+    #[napi(getter)]
+    pub fn words(&self) -> u32 {
+        self.vocabulary.words() as u32
+    }
+
+    /// Compiles a schema (in JSON), a regular expression or a grammar.
+    #[napi]
+    pub fn compile(&self, kind: String, text: String) -> Result<AsyncTask<Compile>> {
+        let kind = Kind::from_name(&kind).ok_or_else(|| refuse(format!("no such kind: {kind}")))?;
+        Ok(AsyncTask::new(Compile { vocabulary: self.vocabulary.clone(), kind, text }))
+    }
+}
+
+pub struct Compile {
+    vocabulary: Arc<vocabulary::Vocabulary>,
+    kind: Kind,
+    text: String,
+}
+
+impl Task for Compile {
+    type Output = Start;
+    type JsValue = Grammar;
+
+    fn compute(&mut self) -> Result<Self::Output> {
+        let (vocabulary, kind, text) = (self.vocabulary.clone(), self.kind, std::mem::take(&mut self.text));
+        guarded(move || compile::compile(&vocabulary, kind, &text)).map_err(refuse)
+    }
+
+    fn resolve(&mut self, _: Env, start: Self::Output) -> Result<Self::JsValue> {
+        Ok(Grammar { start, vocabulary: self.vocabulary.clone() })
+    }
+}
+
+/// What a text must be.
+#[napi]
+pub struct Grammar {
+    start: Start,
+    vocabulary: Arc<vocabulary::Vocabulary>,
+}
+
+#[napi]
+impl Grammar {
+    /// A matcher of one sequence.
+    #[napi]
+    pub fn begin(&mut self) -> Matcher {
+        Matcher { matcher: matcher::Matcher::new(self.start.parser(), self.vocabulary.clone()) }
+    }
+}
+
+/// How far a sequence has come.
+#[napi]
+pub struct Matcher {
+    matcher: matcher::Matcher,
+}
+
+#[napi]
+impl Matcher {
+    /// Writes the bits of the tokens that may come next.
+    #[napi]
+    #[allow(unsafe_code)] // The one place where memory of script is written.
+    pub fn fill(&mut self, mut mask: Uint32ArraySlice) -> Result<()> {
+        let allowed = self.matcher.allowed().map_err(refuse)?;
+        // SAFETY: script, which could change it, too, does not run before this returns. `lib/` shares it with no other thread.
+        matcher::write(&allowed, unsafe { mask.as_mut() });
+        Ok(())
+    }
+
+    /// A token was chosen.
+    #[napi]
+    pub fn push(&mut self, id: u32) -> Result<()> {
+        self.matcher.push(&[id]).map_err(refuse)
+    }
+
+    #[napi(getter)]
+    pub fn is_done(&self) -> bool {
+        self.matcher.is_done()
+    }
+
+    /// The text that can only follow, behind some that has come before it; nothing if there is none.
+    #[napi]
+    pub fn forced_text(&mut self) -> Option<Vec<String>> {
+        self.matcher.forced_text().map(|(before, forced)| vec![before, forced])
+    }
+
+    /// Pushes those of the tokens at the end of a list that are the forced text, as far as nothing else could come in their place.
+    #[napi]
+    pub fn force(&mut self, ids: Vec<u32>) -> Result<Vec<u32>> {
+        self.matcher.force(&ids).map_err(refuse)
+    }
+}

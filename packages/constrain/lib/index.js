@@ -1,0 +1,137 @@
+'use strict';
+
+// require('@webnn-node/constrain'): makes constraints for generate() of webnn-node/generate.
+
+const { vocabularyOf } = require('./vocabularies.js');
+
+const KINDS = ['schema', 'regex', 'grammar'];
+
+/** One sequence. */
+class Matcher {
+  #native;
+  #encode;
+  #mask;
+
+  constructor(native, words, encode) {
+    this.#native = native;
+    this.#mask = new Uint32Array(words);
+    this.#encode = encode;
+  }
+
+  mask() {
+    return attempt(() => {
+      this.#native.fill(this.#mask);
+      return this.#mask;
+    });
+  }
+
+  push(id) {
+    attempt(() => this.#native.push(id));
+  }
+
+  forced() {
+    const found = this.#native.forcedText();
+    if (found === null) return [];
+    const [before, text] = found;
+    const ids = this.#force(before + text);
+    // Where a token of the model's own would go across the place, the text that is forced is taken alone.
+    return ids.length > 0 || before === '' ? ids : this.#force(text);
+  }
+
+  #force(text) {
+    return attempt(() => this.#native.force(this.#encode(text)));
+  }
+
+  get isDone() {
+    return this.#native.isDone;
+  }
+}
+
+function attempt(work) {
+  try {
+    return work();
+  } catch (error) {
+    throw new Error(`constraint: ${error.message}`, { cause: error });
+  }
+}
+
+class Constraint {
+  #grammar;
+  #vocabulary;
+
+  constructor(grammar, vocabulary) {
+    this.#grammar = grammar;
+    this.#vocabulary = vocabulary;
+  }
+
+  begin() {
+    return new Matcher(this.#grammar.begin(), this.#vocabulary.words, this.#vocabulary.encode);
+  }
+}
+
+/** The text of a constraint that the native part compiles. */
+const TEXTS = {
+  schema(schema) {
+    const isSchema = typeof schema === 'boolean' || (schema !== null && typeof schema === 'object' && !Array.isArray(schema));
+    if (!isSchema) throw refused('schema', schema, 'an object or a boolean');
+    try {
+      return JSON.stringify(schema);
+    } catch (error) {
+      throw new TypeError(`constraint: schema: ${error.message.split('\n')[0]}`, { cause: error });
+    }
+  },
+  regex(regex) {
+    if (typeof regex === 'string') return whole(regex);
+    if (Object.prototype.toString.call(regex) !== '[object RegExp]') throw refused('regex', regex, 'a string or a RegExp');
+    const unknown = [...regex.flags].find((flag) => !'isuvdgy'.includes(flag));
+    if (unknown !== undefined) throw new TypeError(`constraint: regex: found the flag ${unknown}, allowed i, s and u`);
+    const flags = [...regex.flags].filter((flag) => 'is'.includes(flag)).join('');
+    const source = whole(regex.source);
+    return flags === '' ? source : `(?${flags}:${source})`;
+  },
+  grammar(grammar) {
+    if (typeof grammar !== 'string') throw refused('grammar', grammar, 'a string');
+    return grammar;
+  },
+};
+
+/** Without the anchors at the ends, which are there anyway. */
+function whole(source) {
+  const first = source.startsWith('^') ? 1 : 0;
+  const isAnchor = source.endsWith('$') && /(?<!\\)(?:\\\\)*\$$/.test(source);
+  return source.slice(first, isAnchor ? -1 : undefined);
+}
+
+function refused(name, found, allowed) {
+  return new TypeError(`constraint: ${name}: found a value of type ${found === null ? 'null' : typeof found}, allowed ${allowed}`);
+}
+
+function readEnd(end) {
+  if (end === undefined) return undefined;
+  const list = [end].flat();
+  const isWrong = !list.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 31);
+  if (isWrong) throw refused('end', end, 'a token, or an array of tokens');
+  return list;
+}
+
+/**
+ * Compiles a schema, a regular expression or a grammar.
+ * @param {import('../index.d.ts').TextConstraint} constraint
+ * @returns {Promise<import('../index.d.ts').TokenConstraint>}
+ */
+async function compile(constraint) {
+  const kinds = KINDS.filter((kind) => constraint?.[kind] !== undefined);
+  if (kinds.length !== 1) throw new TypeError(`constraint: found ${kinds.join(' and ') || 'none of them'}, allowed one of ${KINDS.join(', ')}`);
+  const [kind] = kinds;
+  const text = TEXTS[kind](constraint[kind]);
+  const vocabulary = await vocabularyOf(constraint.tokenizer, readEnd(constraint.end));
+  let grammar;
+  try {
+    grammar = await vocabulary.compile(kind, text);
+  } catch (error) {
+    throw new TypeError(`constraint: ${kind}: ${error.message}`, { cause: error });
+  }
+  return new Constraint(grammar, vocabulary);
+}
+
+module.exports = { compile };

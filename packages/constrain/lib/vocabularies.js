@@ -1,0 +1,94 @@
+'use strict';
+
+// The native vocabularies of tokenizers. Making one takes tens of milliseconds, so each is made once.
+
+const fs = require('node:fs');
+const path = require('node:path');
+const native = require('./native.js');
+const { readTokenizer } = require('./tokenizer.js');
+
+/** Vocabularies of files that are kept: each takes some 10 MB. */
+const MOST_FILES = 4;
+/** Constraints of a vocabulary that are kept. */
+const MOST_COMPILED = 32;
+
+/** By tokenizer, and by the tokens that end a text. @type {WeakMap<object, Map<string, Promise<Vocabulary>>>} */
+const ofObjects = new WeakMap();
+/** By path. @type {Map<string, {stamp: string, found: Map<string, Promise<Vocabulary>>}>} */
+const ofFiles = new Map();
+
+/** Keeps what was used last. */
+function remember(map, key, value, most) {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > most) map.delete(map.keys().next().value);
+  return value;
+}
+
+/** A vocabulary, and what was compiled for it. */
+class Vocabulary {
+  /** @type {Map<string, Promise<any>>} */
+  #compiled = new Map();
+  #native;
+  encode;
+
+  constructor(made, encode) {
+    this.#native = made;
+    this.encode = encode;
+  }
+
+  /** Words of a mask. */
+  get words() {
+    return this.#native.words;
+  }
+
+  /** The native grammar of a text. @returns {Promise<any>} */
+  compile(kind, text) {
+    const key = `${kind} ${text}`;
+    const found = this.#compiled.get(key) ?? this.#native.compile(kind, text);
+    remember(this.#compiled, key, found, MOST_COMPILED);
+    found.catch(() => this.#compiled.delete(key));
+    return found;
+  }
+}
+
+async function make(tokenizer, end) {
+  const { json, ends, encode } = readTokenizer(tokenizer);
+  try {
+    return new Vocabulary(await native.loadVocabulary(json, end ?? ends), encode);
+  } catch (error) {
+    throw new TypeError(`constraint: tokenizer: ${error.message}`, { cause: error });
+  }
+}
+
+/** What is kept for a tokenizer. */
+function kept(tokenizer) {
+  if (typeof tokenizer === 'string') {
+    const place = path.resolve(tokenizer);
+    const { mtimeMs, size } = fs.statSync(place);
+    const stamp = `${mtimeMs} ${size}`;
+    const old = ofFiles.get(place);
+    return remember(ofFiles, place, old?.stamp === stamp ? old : { stamp, found: new Map() }, MOST_FILES).found;
+  }
+  if (tokenizer === null || typeof tokenizer !== 'object') return new Map();
+  if (!ofObjects.has(tokenizer)) ofObjects.set(tokenizer, new Map());
+  return ofObjects.get(tokenizer);
+}
+
+/**
+ * @param {unknown} tokenizer
+ * @param {number[] | undefined} end
+ * @returns {Promise<Vocabulary>}
+ */
+function vocabularyOf(tokenizer, end) {
+  const found = kept(tokenizer);
+  const key = String(end);
+  if (!found.has(key)) {
+    const made = make(tokenizer, end);
+    found.set(key, made);
+    made.catch(() => found.delete(key));
+  }
+  return found.get(key);
+}
+
+module.exports = { vocabularyOf };
