@@ -5,7 +5,7 @@ import path from 'node:path';
 import { ownPaths } from './builder.mjs';
 import { must, succeeds } from './command.mjs';
 import { ours } from './description.mjs';
-import { GLIBC, targets } from './targets.mjs';
+import { GLIBC, MINGW, targets } from './targets.mjs';
 
 const { platform } = createRequire(import.meta.url)('../../lib/addon/platform.js');
 
@@ -21,7 +21,7 @@ export async function checkAddon(name, file) {
   const { size } = statSync(file);
   if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
   if (targets[name].triple.includes('linux')) await checkElf(file);
-  if (targets[name].triple === 'x86_64-pc-windows-gnu') await checkPe(file);
+  if (targets[name].triple === MINGW) await checkPe(file);
   checkPaths(file, Object.values(await ownPaths()));
   await checkVersion(name, file);
   return size;

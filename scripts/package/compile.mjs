@@ -4,8 +4,8 @@ import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { ownPaths } from './builder.mjs';
 import { must } from './command.mjs';
-import { addonFile, libraryFile, targets } from './targets.mjs';
-import { withLibnode, withTools } from './tools.mjs';
+import { MINGW, addonFile, libraryFile, targets } from './targets.mjs';
+import { withLibnode, withTools, writeExports } from './tools.mjs';
 
 const profile = 'published';
 /** Apart from the builds of a clone: cargo compiles everything anew when flags change. */
@@ -22,9 +22,11 @@ export async function compileAddon(name) {
   if (triple.includes('msvc')) flags.push('-Clink-arg=/PDBALTPATH:%_PDB%');
   // Apple's symbols are made into a folder of their own by cargo, and MSVC's into a file.
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
-  const imports = triple === 'x86_64-pc-windows-gnu' ? await withLibnode() : {};
+  // With symbols zig's linker keeps what nobody calls. What is published for Windows is MSVC's, and that has them.
+  const mingw = triple === MINGW ? { ...(await withLibnode()), CARGO_PROFILE_PUBLISHED_DEBUG: 'none', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
+  if (triple === MINGW) flags.push(`-Clink-arg=${writeExports()}`);
   // Not RUSTFLAGS, which is split at the spaces of paths.
-  const env = { ...withTools(), ...imports, ...apple, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'), CARGO_TARGET_DIR: folder };
+  const env = { ...withTools(), ...mingw, ...apple, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'), CARGO_TARGET_DIR: folder };
   await must('cargo', [...command, '--profile', profile, '--locked', '--package', 'webnn-node-addon'], { env, limitSeconds: 7200, show: true });
   return separate(name, path.join(folder, triple, profile, libraryFile(target)));
 }
@@ -38,7 +40,7 @@ async function separate(name, library) {
   const destination = inRepository('target', 'package', 'addons', addonFile(name));
   mkdirSync(path.dirname(destination), { recursive: true });
   mkdirSync(symbols, { recursive: true });
-  if (targets[name].zig === undefined) {
+  if (targets[name].zig === undefined || targets[name].triple === MINGW) {
     copyFileSync(library, destination);
     for (const beside of [`${library}.dSYM`, library.replace(/\.dll$/, '.pdb')]) {
       if (beside !== library && existsSync(beside)) cpSync(beside, path.join(symbols, `${addonFile(name)}${path.extname(beside)}`), { recursive: true });

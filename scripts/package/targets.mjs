@@ -9,6 +9,12 @@ export const GLIBC = '2.28';
 /** musl's loader is that of Node.js: the addon does not bring its own. */
 const shared = ['-Ctarget-feature=-crt-static'];
 
+/**
+ * MinGW by LLVM's rules: `windows-gnu` has all functions of a unit in one section, so the linker cannot leave out any of them, and the
+ * addon has 25 MB.
+ */
+export const MINGW = 'x86_64-pc-windows-gnullvm';
+
 /** `zig` is what cargo-zigbuild adds to the triple; `host` the system that compiles it. On Windows itself MSVC does. */
 export const targets = {
   'linux-x64-gnu': { triple: 'x86_64-unknown-linux-gnu', zig: `.${GLIBC}`, host: 'linux' },
@@ -19,7 +25,7 @@ export const targets = {
   'darwin-x64': { triple: 'x86_64-apple-darwin', host: 'darwin' },
   'win32-x64': process.platform === 'win32'
     ? { triple: 'x86_64-pc-windows-msvc', host: 'win32' }
-    : { triple: 'x86_64-pc-windows-gnu', zig: '', host: 'linux' },
+    : { triple: MINGW, zig: '', host: 'linux' },
   'win32-arm64': { triple: 'aarch64-pc-windows-msvc', host: 'win32' },
 };
 

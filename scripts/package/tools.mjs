@@ -36,6 +36,18 @@ export async function withLibnode() {
   return { LIBNODE_PATH: libnode };
 }
 
+/**
+ * What the addon exports. cargo-zigbuild leaves rustc's list of it out, and without one the linker exports, and so keeps, every function.
+ *
+ * @returns {string} the file
+ */
+export function writeExports() {
+  mkdirSync(libnode, { recursive: true });
+  const file = path.join(libnode, 'addon.def');
+  writeFileSync(file, 'EXPORTS\nnapi_register_module_v1\n');
+  return file;
+}
+
 /** The program, or the package of Python's that has it. */
 export async function findZig() {
   for (const [command, ...first] of [['zig'], ['python3', '-m', 'ziglang']]) {
