@@ -50,6 +50,17 @@ function publish(there, failing) {
     }).catch(({ message }) => console.log(message));`).trim().split('\n');
 }
 
+test('the addon of packages/constrain has a package for each platform, whose name is written out for bundlers', () => {
+  const { platforms } = require('../lib/addon/packages.js');
+  const { optionalDependencies } = JSON.parse(evaluate(`
+    import { constrainPart } from ${script('parts.mjs')};
+    import { addonsOf } from ${script('pack.mjs')};
+    console.log(JSON.stringify(addonsOf(constrainPart)));`));
+  expect(Object.keys(optionalDependencies)).toEqual(Object.keys(platforms).map((name) => `@webnn-node/constrain-${name}`));
+  const text = fs.readFileSync(path.join(root, 'packages', 'constrain', 'lib', 'native.js'), 'utf8');
+  for (const name of Object.keys(optionalDependencies)) expect(text).toContain(`require('${name}')`);
+});
+
 test('a package is published after those that it depends on', () => {
   expect(publish({})).toEqual(['@webnn-node/linux-x64-gnu', '@webnn-node/darwin-arm64', 'webnn-node', '@webnn-node/serve'].map((name) => `npm publish ${name}.tgz`));
 });

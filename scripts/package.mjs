@@ -7,6 +7,7 @@ import { compileAddon } from './package/compile.mjs';
 import { checkPackages } from './package/manifest.mjs';
 import { writeNotices, writeSbom } from './package/notices.mjs';
 import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
+import { parts } from './package/parts.mjs';
 import { buildable, targets } from './package/targets.mjs';
 import { prepareTools } from './package/tools.mjs';
 import { stop } from './stop.mjs';
@@ -21,7 +22,10 @@ const names = given.length > 0 ? given : [...buildable(), JAVASCRIPT];
 
 mkdirSync(dist, { recursive: true });
 const tally = new Tally();
-for (const name of names) await step(name, name === JAVASCRIPT ? packJavaScriptPackages : () => packageFor(name));
+for (const name of names) {
+  if (name === JAVASCRIPT) await step(name, packJavaScriptPackages);
+  else for (const part of parts) await step(`${name} of ${part.of}`, () => packageFor(name, part));
+}
 await step('versions and integrity', () => checkPackages({ complete: args.includes('--complete') }));
 tally.finish();
 
@@ -38,12 +42,12 @@ async function step(name, work) {
   tally.add({ name, passed: 1, failed: 0, note, seconds: (performance.now() - start) / 1000 });
 }
 
-async function packageFor(name) {
+async function packageFor(name, part) {
   await prepareTools(name);
-  const addon = await compileAddon(name);
-  const size = await checkAddon(name, addon);
-  const papers = { notices: await writeNotices(name), sbom: await writeSbom(name) };
-  const { size: packed } = await packPlatform(name, addon, papers);
+  const addon = await compileAddon(name, part);
+  const size = await checkAddon(name, part, addon);
+  const papers = { notices: await writeNotices(name, part), sbom: await writeSbom(name, part) };
+  const { size: packed } = await packPlatform(name, part, addon, papers);
   return `${megabytes(size)}, packed ${megabytes(packed)}`;
 }
 

@@ -8,7 +8,8 @@ import { npmCommand } from './install.mjs';
 import { trouble } from './outcome.mjs';
 import { ours } from './package/description.mjs';
 import { readTarball } from './package/tarball.mjs';
-import { addonFile, packageOf } from './package/targets.mjs';
+import { addonPart, builtFile, parts, tarballFile } from './package/parts.mjs';
+import { addonFile } from './package/targets.mjs';
 import { inRepository } from './repository.mjs';
 import { run } from './run.mjs';
 import { stop } from './stop.mjs';
@@ -16,16 +17,25 @@ import { stop } from './stop.mjs';
 const { platform } = createRequire(import.meta.url)('../lib/addon/platform.js');
 
 export async function takePrebuilt() {
+  if (process.env.WEBNN_NATIVE) return;
+  for (const part of parts) await takePart(part);
+}
+
+async function takePart(part) {
   const { version } = ours();
-  const destination = inRepository('native', `webnn-node.${process.platform}-${process.arch}.node`);
-  if (process.env.WEBNN_NATIVE || versionOf(destination) === version) return;
+  const destination = builtFile(part);
+  if (versionOf(destination) === version) return;
   const { system, architecture, libc } = platform();
   const name = [system, architecture, ...(libc ? [libc] : [])].join('-');
-  const addon = fromDist(name, version) ?? (await fromRegistry(name, version));
-  if (addon === undefined) {
-    stop(`cargo was not found, and there is no package ${packageOf(name)}@${version} to take the addon from; install Rust from https://rustup.rs and run this again`);
+  const addon = fromDist(part, name, version) ?? (await fromRegistry(part, name, version));
+  if (addon === undefined && part !== addonPart) {
+    console.error(`webnn-node: there is no package ${part.packageOf(name)}@${version}: ${part.of} cannot be used`);
+    return;
   }
-  console.error(`webnn-node: without Rust, the addon is that of ${packageOf(name)}@${version}`);
+  if (addon === undefined) {
+    stop(`cargo was not found, and there is no package ${part.packageOf(name)}@${version} to take the addon from; install Rust from https://rustup.rs and run this again`);
+  }
+  console.error(`webnn-node: without Rust, the addon is that of ${part.packageOf(name)}@${version}`);
   mkdirSync(path.dirname(destination), { recursive: true });
   writeFileSync(destination, addon);
 }
@@ -40,19 +50,19 @@ function versionOf(file) {
   }
 }
 
-const addonIn = (tarball, name) => readTarball(readFileSync(tarball)).get(addonFile(name));
+const addonIn = (tarball, file) => readTarball(readFileSync(tarball)).get(file);
 
-function fromDist(name, version) {
-  const file = inRepository('dist', `webnn-node-${name}-${version}.tgz`);
-  return existsSync(file) ? addonIn(file, name) : undefined;
+function fromDist(part, name, version) {
+  const file = inRepository('dist', tarballFile(part, name, version));
+  return existsSync(file) ? addonIn(file, addonFile(name, part)) : undefined;
 }
 
-async function fromRegistry(name, version) {
+async function fromRegistry(part, name, version) {
   const folder = mkdtempSync(path.join(tmpdir(), 'webnn-prebuilt-'));
   const [command, ...first] = npmCommand();
-  const args = [...first, 'pack', `${packageOf(name)}@${version}`, '--pack-destination', folder, '--ignore-scripts'];
+  const args = [...first, 'pack', `${part.packageOf(name)}@${version}`, '--pack-destination', folder, '--ignore-scripts'];
   const ended = await run(command, args, { limitSeconds: 300, stdout: 'keep', stderr: 'keep' });
-  const addon = trouble(ended) ? undefined : addonIn(path.join(folder, `webnn-node-${name}-${version}.tgz`), name);
+  const addon = trouble(ended) ? undefined : addonIn(path.join(folder, tarballFile(part, name, version)), addonFile(name, part));
   rmSync(folder, { recursive: true });
   return addon;
 }

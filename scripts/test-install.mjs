@@ -23,6 +23,7 @@ import { windowsTrials } from './install-trials/windows.mjs';
 import { workflowTrials } from './install-trials/workflows.mjs';
 import { ours } from './package/description.mjs';
 import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
+import { addonPart, builtFile, parts, tarballFile } from './package/parts.mjs';
 import { platforms } from './package/targets.mjs';
 import { inRepository } from './repository.mjs';
 import { setUp } from './setup.mjs';
@@ -68,15 +69,15 @@ async function trial(name, work, always = false) {
 /** A copy of dist/, with the packages that it lacks made from what is built here. `published`: this machine's was in dist/. */
 async function tarballs() {
   const destination = mkdtempSync(path.join(tmpdir(), 'webnn-tarballs-'));
-  const has = (name) => existsSync(dist) && readdirSync(dist).includes(`${name}-${version}.tgz`);
+  const has = (part) => existsSync(path.join(dist, tarballFile(part, own, version)));
   if (existsSync(dist)) for (const file of readdirSync(dist).filter((name) => name.endsWith('.tgz'))) cpSync(path.join(dist, file), path.join(destination, file));
   // What is JavaScript is packed anew: it takes no time, and cannot be stale.
   await packAllJavaScript(destination);
-  const published = has(`webnn-node-${own}`);
-  if (!published) {
+  const missing = parts.filter((part) => !has(part));
+  if (missing.length > 0) {
     await setUp();
     mkdirSync(inRepository('target', 'package'), { recursive: true });
-    await packPlatform(own, inRepository('native', `webnn-node.${process.platform}-${process.arch}.node`), {}, destination);
+    for (const part of missing) await packPlatform(own, part, builtFile(part), {}, destination);
   }
-  return { folder: destination, published };
+  return { folder: destination, published: has(addonPart) };
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { STAMP, stampOf } from '../install.mjs';
 import { ours, readJson } from '../package/description.mjs';
+import { parts, tarballFile } from '../package/parts.mjs';
 import { root } from '../repository.mjs';
 import { LeftOut, npm } from './surroundings.mjs';
 
@@ -26,9 +27,9 @@ async function inClone({ folder: tarballs, own, version }, { dist }, work) {
   const folder = mkdtempSync(path.join(tmpdir(), 'webnn-clone-'));
   try {
     cloneTo(folder);
-    const tarball = `webnn-node-${own}-${version}.tgz`;
     mkdirSync(path.join(folder, 'dist'));
-    if (dist) cpSync(path.join(tarballs, tarball), path.join(folder, 'dist', tarball));
+    const names = dist ? parts.map((part) => tarballFile(part, own, version)) : [];
+    for (const tarball of names) cpSync(path.join(tarballs, tarball), path.join(folder, 'dist', tarball));
     return await work(folder);
   } finally {
     rmSync(folder, { recursive: true, force: true });

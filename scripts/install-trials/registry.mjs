@@ -7,7 +7,8 @@ import { createServer } from 'node:http';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ours } from '../package/description.mjs';
-import { packageOf, platforms } from '../package/targets.mjs';
+import { parts } from '../package/parts.mjs';
+import { platforms } from '../package/targets.mjs';
 import { readTarball } from '../package/tarball.mjs';
 
 /** @returns {Promise<{ url: string, asked: string[], has: (name: string) => boolean, close: () => void }>} `asked` is what it did not have */
@@ -57,11 +58,13 @@ function addTarball(packages, file, bytes, description) {
 /** A release has all platforms. Those that are not built here are empty: managers see what is described, and Yarn 1 fetches all. */
 function addPlatforms(packages) {
   const { version } = ours();
-  for (const [platform, { os, cpu, libc }] of Object.entries(platforms)) {
-    const name = packageOf(platform);
-    if (packages.has(name)) continue;
-    const description = { name, version, os: [os], cpu: [cpu], ...(libc ? { libc: [libc] } : {}) };
-    addTarball(packages, `${platform}.tgz`, tarballOf(JSON.stringify(description)), description);
+  for (const part of parts) {
+    for (const [platform, { os, cpu, libc }] of Object.entries(platforms)) {
+      const name = part.packageOf(platform);
+      if (packages.has(name)) continue;
+      const description = { name, version, os: [os], cpu: [cpu], ...(libc ? { libc: [libc] } : {}) };
+      addTarball(packages, `${platform}.tgz`, tarballOf(JSON.stringify(description)), description);
+    }
   }
 }
 

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { ownPaths } from './builder.mjs';
 import { must, succeeds } from './command.mjs';
 import { ours } from './description.mjs';
+import { addonPart } from './parts.mjs';
 import { GLIBC, MINGW, targets } from './targets.mjs';
 
 const { platform } = createRequire(import.meta.url)('../../lib/addon/platform.js');
@@ -17,13 +18,13 @@ const libraries = /^(lib(c|m|dl|pthread|rt)\.so(\.\d+)?|ld-linux[-\w]*\.so\.\d|l
 const windowsLibraries = /^(api-ms-win-(core|crt)-[\w-]+|advapi32|bcrypt|bcryptprimitives|gdi32|kernel32|ntdll|ole32|oleaut32|psapi|shell32|user32|userenv|ws2_32)\.dll$/i;
 
 /** @returns {Promise<number>} its size */
-export async function checkAddon(name, file) {
+export async function checkAddon(name, part, file) {
   const { size } = statSync(file);
   if (size > LARGEST) throw new Error(`${file} has ${size} bytes, more than ${LARGEST}`);
   if (targets[name].triple.includes('linux')) await checkElf(file);
   if (targets[name].triple === MINGW) await checkPe(file);
   checkPaths(file, Object.values(await ownPaths()));
-  await checkVersion(name, file);
+  if (part === addonPart) await checkVersion(name, file);
   return size;
 }
 

@@ -13,7 +13,7 @@ const folder = inRepository('target', 'package');
 export const symbols = inRepository('dist', 'symbols');
 
 /** @returns {Promise<string>} the stripped addon; what debuggers want beside it is in dist/symbols */
-export async function compileAddon(name) {
+export async function compileAddon(name, part) {
   const target = targets[name];
   const { triple, zig } = target;
   const command = zig === undefined ? ['build', '--target', triple] : ['zigbuild', '--target', triple + zig];
@@ -27,8 +27,8 @@ export async function compileAddon(name) {
   if (triple === MINGW) flags.push(`-Clink-arg=${writeExports()}`);
   // Not RUSTFLAGS, which is split at the spaces of paths.
   const env = { ...withTools(), ...mingw, ...apple, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'), CARGO_TARGET_DIR: folder };
-  await must('cargo', [...command, '--profile', profile, '--locked', '--package', 'webnn-node-addon'], { env, limitSeconds: 7200, show: true });
-  return separate(name, path.join(folder, triple, profile, libraryFile(target)));
+  await must('cargo', [...command, '--profile', profile, '--locked', '--manifest-path', part.manifest, '--package', part.crate], { env, limitSeconds: 7200, show: true });
+  return separate(name, part, path.join(folder, triple, profile, libraryFile(target, part)));
 }
 
 /** Panic messages and symbols name source files, and not where they lie on this machine. */
@@ -36,19 +36,19 @@ async function remapping() {
   return Object.entries(await ownPaths()).map(([name, folder]) => `--remap-path-prefix=${folder}=${name}`);
 }
 
-async function separate(name, library) {
-  const destination = inRepository('target', 'package', 'addons', addonFile(name));
+async function separate(name, part, library) {
+  const destination = inRepository('target', 'package', 'addons', addonFile(name, part));
   mkdirSync(path.dirname(destination), { recursive: true });
   mkdirSync(symbols, { recursive: true });
   if (targets[name].zig === undefined || targets[name].triple === MINGW) {
     copyFileSync(library, destination);
     for (const beside of [`${library}.dSYM`, library.replace(/\.dll$/, '.pdb')]) {
-      if (beside !== library && existsSync(beside)) cpSync(beside, path.join(symbols, `${addonFile(name)}${path.extname(beside)}`), { recursive: true });
+      if (beside !== library && existsSync(beside)) cpSync(beside, path.join(symbols, `${addonFile(name, part)}${path.extname(beside)}`), { recursive: true });
     }
     return destination;
   }
   const { objcopy, env } = await findObjcopy();
-  const file = path.join(symbols, `${addonFile(name)}.debug`);
+  const file = path.join(symbols, `${addonFile(name, part)}.debug`);
   await must(objcopy, ['--only-keep-debug', '--compress-debug-sections=zlib', library, file], { env });
   await must(objcopy, ['--strip-all', `--add-gnu-debuglink=${file}`, library, destination], { env });
   return destination;

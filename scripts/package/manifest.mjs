@@ -6,7 +6,8 @@ import { inRepository } from '../repository.mjs';
 import { ours } from './description.mjs';
 import { dist } from './pack.mjs';
 import { readTarball } from './tarball.mjs';
-import { addonFile, packageOf, platforms } from './targets.mjs';
+import { parts } from './parts.mjs';
+import { addonFile, platforms } from './targets.mjs';
 
 const LARGEST = 8e6;
 
@@ -16,7 +17,7 @@ export function checkPackages({ complete }) {
   checkSources(version);
   const found = readdirSync(dist).filter((file) => file.endsWith('.tgz')).map((file) => checkTarball(file, version));
   const names = found.map(({ name }) => name);
-  const missing = Object.keys(platforms).map(packageOf).filter((name) => !names.includes(name));
+  const missing = parts.flatMap(({ packageOf }) => Object.keys(platforms).map(packageOf)).filter((name) => !names.includes(name));
   if (complete && missing.length > 0) throw new Error(`there is no tarball of ${missing.join(', ')} in dist/`);
   writeFileSync(path.join(dist, 'packages.json'), `${JSON.stringify(found, null, 2)}\n`);
   return `${found.length} tarballs${missing.length > 0 ? `; not built here: ${missing.join(', ')}` : ''}`;
@@ -38,9 +39,9 @@ function checkTarball(file, version) {
   if (bytes.length > LARGEST) throw new Error(`${file} has ${bytes.length} bytes, more than ${LARGEST}`);
   if (Object.keys(scripts).length > 0) throw new Error(`${file} has scripts: ${Object.keys(scripts).join(', ')}`);
   for (const licence of ['LICENSE-APACHE', 'LICENSE-MIT']) if (!files.has(licence)) throw new Error(`${file} lacks ${licence}`);
-  const platform = Object.keys(platforms).find((known) => packageOf(known) === name);
-  if (platform !== undefined) checkPlatform(file, files, description, platform);
-  if (name === ours().name || platform !== undefined) {
+  const [known] = parts.flatMap((part) => Object.keys(platforms).map((platform) => ({ part, platform }))).filter(({ part, platform }) => part.packageOf(platform) === name);
+  if (known !== undefined) checkPlatform(file, files, description, known);
+  if (name === ours().name || known !== undefined) {
     if (description.version !== version) throw new Error(`${file} has version ${description.version}, not ${version}: remove it from dist/`);
     if (!files.has('sbom.cdx.json')) throw new Error(`${file} lacks sbom.cdx.json`);
   }
@@ -52,9 +53,9 @@ function checkTarball(file, version) {
   return { name, version: description.version, file, size: bytes.length, unpacked, files: files.size, integrity };
 }
 
-function checkPlatform(file, files, { os, cpu, libc, main }, platform) {
+function checkPlatform(file, files, { os, cpu, libc, main }, { part, platform }) {
   const wanted = platforms[platform];
   if (`${os} ${cpu} ${libc}` !== `${wanted.os} ${wanted.cpu} ${wanted.libc}`) throw new Error(`${file} is for ${os} ${cpu} ${libc}`);
-  if (main !== addonFile(platform) || !files.has(main)) throw new Error(`${file} lacks ${main}`);
+  if (main !== addonFile(platform, part) || !files.has(main)) throw new Error(`${file} lacks ${main}`);
   if (!files.has('THIRD-PARTY-NOTICES')) throw new Error(`${file} lacks THIRD-PARTY-NOTICES`);
 }

@@ -15,11 +15,11 @@ async function need(tool) {
 }
 
 /** The texts of the licences of all crates in an addon, and of Rust's standard library. */
-export async function writeNotices(name) {
+export async function writeNotices(name, part) {
   await need('about');
   mkdirSync(folder, { recursive: true });
-  const file = path.join(folder, `${name}.notices`);
-  const settings = ['--config', inRepository('scripts', 'package', 'about.toml'), '--target', targets[name].triple, '--locked', '--fail'];
+  const file = path.join(folder, `${part.file}-${name}.notices`);
+  const settings = ['--config', inRepository('scripts', 'package', 'about.toml'), '--manifest-path', part.manifest, '--target', targets[name].triple, '--locked', '--fail'];
   const text = await must('cargo', ['about', 'generate', ...settings, inRepository('scripts', 'package', 'about.hbs')]);
   writeFileSync(file, `${unescape(text)}\n${await noticesOfRust()}`);
   return file;
@@ -41,17 +41,17 @@ async function noticesOfRust() {
 }
 
 /** CycloneDX, of the crates that an addon is compiled from. */
-export async function writeSbom(name) {
+export async function writeSbom(name, part) {
   await need('cyclonedx');
   mkdirSync(folder, { recursive: true });
-  const stem = `webnn-node-${name}.cdx`;
-  await must('cargo', ['cyclonedx', '--format', 'json', '--spec-version', '1.5', '--target', targets[name].triple, '--override-filename', stem, '--quiet']);
-  const file = path.join(folder, `${stem}.json`);
+  const stem = `${part.file}-${name}.cdx`;
+  await must('cargo', ['cyclonedx', '--manifest-path', part.manifest, '--format', 'json', '--spec-version', '1.5', '--target', targets[name].triple, '--override-filename', stem, '--quiet']);
+  const [file, written] = [folder, path.dirname(part.manifest)].map((place) => path.join(place, `${stem}.json`));
   // It writes one beside the manifest of every crate of the workspace.
   for (const crate of readdirSync(inRepository('crates'))) rmSync(inRepository('crates', crate, `${stem}.json`), { force: true });
   // It names crates of the workspace by where they lie on this machine.
-  writeFileSync(file, readFileSync(inRepository(`${stem}.json`), 'utf8').replaceAll(`file://${root.replaceAll(path.sep, '/')}`, 'file:///webnn-node'));
-  rmSync(inRepository(`${stem}.json`));
+  writeFileSync(file, readFileSync(written, 'utf8').replaceAll(`file://${root.replaceAll(path.sep, '/')}`, 'file:///webnn-node'));
+  rmSync(written);
   return file;
 }
 

@@ -7,24 +7,25 @@ import { must } from './command.mjs';
 import { common, ours, readJson } from './description.mjs';
 import { linksFor } from './links.mjs';
 import { writePackageSbom } from './notices.mjs';
-import { addonFile, packageOf, platforms } from './targets.mjs';
+import { addonPart, constrainPart } from './parts.mjs';
+import { addonFile, platforms } from './targets.mjs';
 
 export const dist = inRepository('dist');
 const stage = inRepository('target', 'package', 'stage');
 const licences = ['LICENSE-APACHE', 'LICENSE-MIT'];
 
 /** @param {{ notices?: string, sbom?: string }} papers that what is tried and not published goes without */
-export async function packPlatform(name, addon, { notices, sbom } = {}, destination = dist) {
+export async function packPlatform(name, part, addon, { notices, sbom } = {}, destination = dist) {
   const { os, cpu, libc } = platforms[name];
-  const folder = emptyFolder(name);
-  const words = `${os} ${cpu}${libc ? ` with ${libc}` : ''}`;
-  copyFileSync(addon, path.join(folder, addonFile(name)));
+  const folder = emptyFolder(path.join(part.file, name));
+  const what = `The native addon of ${part.of} for ${os} ${cpu}${libc ? ` with ${libc}` : ''}`;
+  copyFileSync(addon, path.join(folder, addonFile(name, part)));
   if (notices) copyFileSync(notices, path.join(folder, 'THIRD-PARTY-NOTICES'));
   if (sbom) copyFileSync(sbom, path.join(folder, 'sbom.cdx.json'));
   copyLicences(folder);
-  writeFileSync(path.join(folder, 'README.md'), `# ${packageOf(name)}\n\nThe native addon of webnn-node for ${words}. Install webnn-node, which depends on it.\n`);
-  const description = { name: packageOf(name), description: `The native addon of webnn-node for ${words}`, ...common() };
-  const where = { os: [os], cpu: [cpu], ...(libc ? { libc: [libc] } : {}), main: addonFile(name), preferUnplugged: true };
+  writeFileSync(path.join(folder, 'README.md'), `# ${part.packageOf(name)}\n\n${what}. Install ${part.of}, which depends on it.\n`);
+  const description = { name: part.packageOf(name), description: what, ...common() };
+  const where = { os: [os], cpu: [cpu], ...(libc ? { libc: [libc] } : {}), main: addonFile(name, part), preferUnplugged: true };
   writeJson(path.join(folder, 'package.json'), { ...description, ...where });
   return pack(folder, destination);
 }
@@ -32,7 +33,7 @@ export async function packPlatform(name, addon, { notices, sbom } = {}, destinat
 /** The packages without an addon: webnn-node, and those of packages/. @returns {Promise<{ name: string, filename: string, size: number }[]>} */
 export async function packAllJavaScript(destination = dist) {
   const packed = [];
-  for (const pack of [packJavaScript, packOverride, packServe]) packed.push(await pack(destination));
+  for (const pack of [packJavaScript, packOverride, packServe, packConstrain]) packed.push(await pack(destination));
   return packed;
 }
 
@@ -51,8 +52,7 @@ export async function packJavaScript(destination = dist) {
   // Left out: what works on a clone.
   const { devDependencies, overrides, scripts, workspaces, '//overrides': reason, ...rest } = ours();
   void [devDependencies, overrides, scripts, workspaces, reason];
-  const optionalDependencies = Object.fromEntries(Object.keys(platforms).map((name) => [packageOf(name), rest.version]));
-  writeJson(path.join(folder, 'package.json'), { ...rest, ...common(), optionalDependencies, files: [...rest.files, 'sbom.cdx.json'] });
+  writeJson(path.join(folder, 'package.json'), { ...rest, ...common(), ...addonsOf(addonPart), files: [...rest.files, 'sbom.cdx.json'] });
   return pack(folder, destination);
 }
 
@@ -71,19 +71,31 @@ export async function packOverride(destination = dist) {
   return pack(folder, destination);
 }
 
-/** The server wants this version of ours. */
-export async function packServe(destination = dist) {
-  const folder = emptyFolder('serve');
-  const source = inRepository('packages', 'serve');
+/** The server. */
+export const packServe = (destination = dist) => packBeside('serve', {}, destination);
+
+/** What holds text to a schema, with the packages of its addon. */
+export const packConstrain = (destination = dist) => packBeside('constrain', addonsOf(constrainPart), destination);
+
+/** A package of packages/ that wants this version of ours. */
+async function packBeside(name, more, destination) {
+  const folder = emptyFolder(name);
+  const source = inRepository('packages', name);
   const { devDependencies, ...description } = readJson(path.join(source, 'package.json'));
   void devDependencies;
   for (const file of description.files) cpSync(path.join(source, file), path.join(folder, file), { recursive: true });
   copyLicences(folder);
-  writeFileSync(path.join(folder, 'README.md'), linksFor([])('packages/serve/README.md', readFileSync(path.join(source, 'README.md'), 'utf8')));
+  writeFileSync(path.join(folder, 'README.md'), linksFor([])(`packages/${name}/README.md`, readFileSync(path.join(source, 'README.md'), 'utf8')));
   const { version } = common();
   const peerDependencies = { ...description.peerDependencies, 'webnn-node': `^${version}` };
-  writeJson(path.join(folder, 'package.json'), { ...description, ...common(), peerDependencies, files: [...description.files, ...licences] });
+  writeJson(path.join(folder, 'package.json'), { ...description, ...common(), peerDependencies, ...more, files: [...description.files, ...licences] });
   return pack(folder, destination);
+}
+
+/** The packages of a part, of which package managers install the one that fits. */
+export function addonsOf(part) {
+  const { version } = common();
+  return { optionalDependencies: Object.fromEntries(Object.keys(platforms).map((name) => [part.packageOf(name), version])) };
 }
 
 function emptyFolder(name) {

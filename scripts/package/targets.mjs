@@ -1,5 +1,6 @@
 // What each platform's addon is compiled for, and by what.
 import { createRequire } from 'node:module';
+import { addonPart } from './parts.mjs';
 
 const { packageOf, platforms } = createRequire(import.meta.url)('../../lib/addon/packages.js');
 export { packageOf, platforms };
@@ -31,10 +32,11 @@ export const targets = {
 
 export const buildable = () => Object.keys(targets).filter((name) => targets[name].host === process.platform);
 
-export const addonFile = (name) => `webnn-node.${name}.node`;
+/** The file in the package of a platform. */
+export const addonFile = (name, { file } = addonPart) => `${file}.${name}.node`;
 
 /** What cargo calls the library. */
-export function libraryFile({ triple }) {
-  if (triple.includes('windows')) return 'webnn_node_addon.dll';
-  return triple.includes('apple') ? 'libwebnn_node_addon.dylib' : 'libwebnn_node_addon.so';
+export function libraryFile({ triple }, { library }) {
+  if (triple.includes('windows')) return `${library}.dll`;
+  return triple.includes('apple') ? `lib${library}.dylib` : `lib${library}.so`;
 }

@@ -6,26 +6,66 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { version } = require('../package.json');
 
-/** What the package with the native part is named by: `linux-x64-gnu`. */
-function platform() {
-  const { platform: system, arch } = process;
-  if (system !== 'linux') return `${system}-${arch}`;
-  const isGlibc = process.report?.getReport().header.glibcVersionRuntime !== undefined;
-  return `${system}-${arch}-${isGlibc ? 'gnu' : 'musl'}`;
+/** What a package with the native part may be named by, the likeliest first: `linux-x64-gnu`. */
+function platforms() {
+  const { platform: system, arch, report } = process;
+  if (system !== 'linux') return [`${system}-${arch}`];
+  const names = ['gnu', 'musl'].map((libc) => `${system}-${arch}-${libc}`);
+  if (report === undefined) return names;
+  // Otherwise the report asks for the names of all hosts that the process is connected with.
+  const { excludeNetwork } = report;
+  report.excludeNetwork = true;
+  const isGlibc = report.getReport().header.glibcVersionRuntime !== undefined;
+  report.excludeNetwork = excludeNetwork;
+  return isGlibc ? names : names.reverse();
+}
+
+/**
+ * The native part in the package of a platform, or why there is none. Every name is written out, and inside `try`: bundlers find those that
+ * are installed and pass over the others.
+ *
+ * @returns {{ native?: any, error?: any }}
+ */
+function requirePackage(name) {
+  try {
+    switch (name) {
+      case 'linux-x64-gnu':
+        return { native: require('@webnn-node/constrain-linux-x64-gnu') };
+      case 'linux-x64-musl':
+        return { native: require('@webnn-node/constrain-linux-x64-musl') };
+      case 'linux-arm64-gnu':
+        return { native: require('@webnn-node/constrain-linux-arm64-gnu') };
+      case 'linux-arm64-musl':
+        return { native: require('@webnn-node/constrain-linux-arm64-musl') };
+      case 'darwin-arm64':
+        return { native: require('@webnn-node/constrain-darwin-arm64') };
+      case 'darwin-x64':
+        return { native: require('@webnn-node/constrain-darwin-x64') };
+      case 'win32-x64':
+        return { native: require('@webnn-node/constrain-win32-x64') };
+      case 'win32-arm64':
+        return { native: require('@webnn-node/constrain-win32-arm64') };
+      default:
+        throw new Error(`@webnn-node/constrain: there is no native part for ${name}`);
+    }
+  } catch (error) {
+    return { error };
+  }
 }
 
 function load() {
   const built = path.join(__dirname, '..', 'native', `webnn-constrain.${process.platform}-${process.arch}.node`);
   if (fs.existsSync(built)) return require(built);
-  const name = `@webnn-node/constrain-${platform()}`;
-  try {
-    return require(name);
-  } catch (cause) {
-    if (cause.code !== 'MODULE_NOT_FOUND') throw cause;
-    const error = new Error(`@webnn-node/constrain: its native part is not installed. Run "npm install --include=optional ${name}@${version}", or "npm run build" in a clone.`);
-    error.cause = cause;
-    throw error;
+  const names = platforms();
+  let cause;
+  for (const name of names) {
+    const { native, error } = requirePackage(name);
+    if (native) return native;
+    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    cause ??= error;
   }
+  const wanted = `@webnn-node/constrain-${names[0]}@${version}`;
+  throw new Error(`@webnn-node/constrain: its native part is not installed. Run "npm install --include=optional ${wanted}", or "npm run build" in a clone.`, { cause });
 }
 
 module.exports = load();
