@@ -8,7 +8,7 @@ const { beginWatched, signalMember } = require('./cancelling.js');
 const { liveContextArgument } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { traced } = require('./diagnostics.js');
-const { conversionError, invalidState, nativeError, typeError } = require('./errors.js');
+const { CONTEXT_LOST, conversionError, invalidState, nativeError, typeError } = require('./errors.js');
 const { createGraph } = require('./graph.js');
 const { expose, receiverOf, requireArguments } = require('./interface.js');
 const { builderOf, createOperand, idOf } = require('./operand.js');
@@ -119,7 +119,7 @@ function requireCanBuild(builder, operator, label) {
 
 function whyNot(builder) {
   if (builder.hasBuilt) return 'build() was called on the MLGraphBuilder; a builder makes one graph';
-  return builder.destroyed ? 'the MLGraphBuilder was destroyed' : 'the MLContext was destroyed or lost';
+  return builder.destroyed ? 'the MLGraphBuilder was destroyed' : CONTEXT_LOST;
 }
 
 function callNative(method, ...values) {

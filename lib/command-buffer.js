@@ -2,7 +2,7 @@
 
 // Recorded work that can be submitted again and again (docs/extensions.md D5).
 
-const { invalidState, named, typeError, nativeError } = require('./errors.js');
+const { CONTEXT_LOST, invalidState, named, typeError, nativeError } = require('./errors.js');
 const { construct, expose, illegalUnless, interfaceType, receiverOf } = require('./interface.js');
 const { isDestroyed } = require('./tensor.js');
 const { isGPUCommandBuffer } = require('./webgpu/device.js');
@@ -85,7 +85,7 @@ function submit(context, buffers) {
       throw typeError('submit', buffer.label, `commandBuffers: element ${i}: found an MLCommandBuffer of another MLContext, allowed one that was recorded for this one`);
     }
   });
-  if (context.lost) throw invalidState('submit', '', 'the MLContext was destroyed or lost');
+  if (context.lost) throw invalidState('submit', '', CONTEXT_LOST);
   recorded.forEach(requireAlive);
   try {
     context.order.submit(context.handle, buffers.map(({ gpu, handle }) => gpu ?? handle));

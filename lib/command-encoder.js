@@ -5,7 +5,7 @@
 const { bindTensors } = require('./bindings.js');
 const { createCommandBuffer } = require('./command-buffer.js');
 const { liveContextArgument } = require('./context.js');
-const { conversionError, invalidState, typeError } = require('./errors.js');
+const { CONTEXT_LOST, conversionError, invalidState, typeError } = require('./errors.js');
 const { toGraph } = require('./graph.js');
 const { graphArguments, labelled, namedTensors } = require('./graph-arguments.js');
 const { expose, receiverOf, requireArguments } = require('./interface.js');
@@ -73,7 +73,7 @@ const self = receiverOf('MLCommandEncoder', stateOf);
 
 function requireRecording(encoder, operator, label) {
   if (encoder.finished) throw invalidState(operator, label, 'finish() was called on the MLCommandEncoder; an encoder makes one MLCommandBuffer');
-  if (encoder.context.lost) throw invalidState(operator, label, 'the MLContext was destroyed or lost');
+  if (encoder.context.lost) throw invalidState(operator, label, CONTEXT_LOST);
 }
 
 function requireGraph(encoder, operator, label, graph) {

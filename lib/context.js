@@ -14,7 +14,7 @@ const { compute, computeSync } = require('./compute.js');
 const { lost, traced } = require('./diagnostics.js');
 const { leavesCore, warnOfFewerCores } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
-const { conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
+const { CONTEXT_LOST, conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
 const { graphArguments, labelled, namedTensors, runOptions } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiverOf, requireArguments } = require('./interface.js');
@@ -30,8 +30,6 @@ const { trace } = require('./trace.js');
 const { emitWarning } = require('./warnings.js');
 const { toGPUDevice } = require('./webgpu/device.js');
 const { exportToGPU, isExported, requireDevice } = require('./webgpu/sharing.js');
-
-const LOST = 'the MLContext was destroyed or lost';
 
 const collected = new FinalizationRegistry(({ order, handle }) => {
   unlisten(handle);
@@ -150,7 +148,7 @@ class MLContext {
         throw conversionError(error, 'createConstantTensor');
       }
       const { label } = descriptor;
-      if (context.lost) throw invalidState('createConstantTensor', label, LOST);
+      if (context.lost) throw invalidState('createConstantTensor', label, CONTEXT_LOST);
       const tensor = tensorState(context, descriptor, true);
       requireBuffer('createConstantTensor', label, "inputData", inputData, tensor);
       return begin(creation('createConstantTensor', tensor), (request) => {
@@ -281,7 +279,7 @@ class MLContext {
   ready() {
     try {
       const context = self(this, 'ready');
-      if (context.lost) throw invalidState('ready', '', LOST);
+      if (context.lost) throw invalidState('ready', '', CONTEXT_LOST);
       return context.queue?.ready() ?? Promise.resolve();
     } catch (error) {
       return Promise.reject(error);
@@ -396,7 +394,7 @@ function requireBuffer(operator, label, place, source, tensor, bytes = undefined
 /** The steps of createTensor() after its conversions. */
 function newTensor(operator, context, descriptor, gpuDevice = undefined) {
   const { label, readable, writable } = descriptor;
-  if (context.lost) throw invalidState(operator, label, LOST);
+  if (context.lost) throw invalidState(operator, label, CONTEXT_LOST);
   const tensor = tensorState(context, descriptor, false, gpuDevice);
   return begin(creation(operator, tensor), (request) => {
     tensor.handle = context.order.createTensor(request, context.handle, tensor.dataType, tensor.shape, readable, writable, label);
@@ -434,7 +432,7 @@ function lose(context, message) {
   context.lost = true;
   context.resolveLost({ message });
   refuseAll(context, message);
-  context.queue?.end(invalidState('ready', '', LOST));
+  context.queue?.end(invalidState('ready', '', CONTEXT_LOST));
   unlisten(context.handle);
   context.order.destroyContext(context.handle);
 }
@@ -540,7 +538,7 @@ function contextArgument(name, given, context) {
 /** The same, of a context that is not lost. */
 function liveContextArgument(name, given, context) {
   const state = contextArgument(name, given, context);
-  if (state.lost) throw invalidState(name, '', 'context: the MLContext was destroyed or lost');
+  if (state.lost) throw invalidState(name, '', `context: ${CONTEXT_LOST}`);
   return state;
 }
 

@@ -92,4 +92,7 @@ function nativeError({ code, message, cause, reason, given }) {
   return known === undefined ? exception(code, message, cause) : known.value;
 }
 
-module.exports = { Mismatch, TooFewArguments, at, conversionError, exception, invalidState, named, nativeError, typeError };
+/** Why an operation of a context, or of what belongs to it, is refused. */
+const CONTEXT_LOST = 'the MLContext was destroyed or lost';
+
+module.exports = { CONTEXT_LOST, Mismatch, TooFewArguments, at, conversionError, exception, invalidState, named, nativeError, typeError };

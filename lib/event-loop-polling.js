@@ -102,4 +102,7 @@ function poll() {
   } else isAwake = false;
 }
 
-module.exports = { arrived, expect, habits };
+/** Whether the loop goes round without sleeping. */
+const isPolling = () => isAwake;
+
+module.exports = { arrived, expect, habits, isPolling };

@@ -4,7 +4,7 @@
 
 const { types } = require('node:util');
 const native = require('../native.js');
-const { invalidState, nativeError, typeError } = require('../errors.js');
+const { CONTEXT_LOST, invalidState, nativeError, typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { NORMAL, scheduleOf } = require('../scheduling.js');
 const { begin } = require('../settle.js');
@@ -147,7 +147,7 @@ function endsWith(ids, stop) {
 }
 
 function requireContext({ label, contextState }) {
-  if (contextState.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+  if (contextState.lost) throw invalidState(NAME, label, CONTEXT_LOST);
 }
 
 /** Asks the native side for something, which ends at once for the caller when the signal comes, and soon really. */

@@ -7,7 +7,7 @@ const native = require('../native.js');
 const { toContext } = require('../context.js');
 const { traced } = require('../diagnostics.js');
 const { folderOption } = require('../disk-cache.js');
-const { conversionError, invalidState, typeError } = require('../errors.js');
+const { CONTEXT_LOST, conversionError, invalidState, typeError } = require('../errors.js');
 const { fpMathOption } = require('../fp-math.js');
 const { process } = require('../globals.js');
 const { begin } = require('../settle.js');
@@ -57,7 +57,7 @@ async function loadOnnx(context, source, options = {}) {
   };
   requireSignal(NAME, '', signal);
   requireFunction('onProgress', onProgress);
-  if (state.lost) throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+  if (state.lost) throw invalidState(NAME, label, CONTEXT_LOST);
   signal?.throwIfAborted();
   const describe = (from) => () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
   const opened = async (from, watch, life) => {
@@ -69,7 +69,7 @@ async function loadOnnx(context, source, options = {}) {
   const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
   if (state.lost) {
     native.dropReceived(received);
-    throw invalidState(NAME, label, 'the MLContext was destroyed or lost');
+    throw invalidState(NAME, label, CONTEXT_LOST);
   }
   return await load(received);
 }

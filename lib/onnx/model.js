@@ -5,7 +5,7 @@
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
 const { traced } = require('../diagnostics.js');
-const { exception, invalidState, named } = require('../errors.js');
+const { CONTEXT_LOST, exception, invalidState, named } = require('../errors.js');
 const { ask } = require('../settle.js');
 const { trace } = require('../trace.js');
 const { arrayOver } = require('./arrays.js');
@@ -106,7 +106,7 @@ class Model {
 
   /** @param {string} operator */
   requireContext(operator) {
-    if (this.contextState.lost) throw invalidState(operator, this.label, 'the MLContext was destroyed or lost');
+    if (this.contextState.lost) throw invalidState(operator, this.label, CONTEXT_LOST);
   }
 
   /** Something begins that needs the model, and ends with {@link leave}. */

@@ -6,7 +6,7 @@
 
 const { arrayOver, bytesOf } = require('../onnx/arrays.js');
 const { bufferFor, dataTypes } = require('../descriptor.js');
-const { invalidState } = require('../errors.js');
+const { CONTEXT_LOST, invalidState } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { createTensor, tensorOverBuffer, tensorState, toTensor } = require('../tensor.js');
 const { bufferSize } = require('../webgpu/device.js');
@@ -79,7 +79,7 @@ function tensorOver(location, type, dims, mlTensor, context) {
  */
 function tensorOf(contextState, type, dims, array) {
   const { handle, object, order } = contextState;
-  if (contextState.lost) throw invalidState('createTensor', '', 'the MLContext was destroyed or lost');
+  if (contextState.lost) throw invalidState('createTensor', '', CONTEXT_LOST);
   const dataType = dataTypes.indexOf(heldBy(type));
   const state = tensorState(contextState, { dataType, shape: [...dims], label: '', readable: true, writable: true }, false);
   const entry = { operator: 'createTensor', label: '', context: contextState, arrive: () => undefined };
