@@ -134,11 +134,12 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   chat: {
     file: './chat.mjs',
-    about: 'chat completions of the server for 1 to 8 streams, beside another server with OpenAI\'s interface',
+    about: 'chat completions of the server for 1 to 8 streams, beside llama.cpp or another server with OpenAI\'s interface',
     needs: '--model',
-    usage: `chat --model FOLDER [options]
+    usage: `chat --model FOLDER-OR-FILE [options]
 
-  --model FOLDER      a decoder with a chat template, as on the hub
+  --model FOLDER      a decoder with a chat template, as on the hub; or a file of benches/models/make_decoder.py
+  --llama DIR         a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside MODEL.onnx
   --beside URL        the interface of another server that runs, such as http://127.0.0.1:8080/v1 of llama.cpp's
   --beside-model NAME its model (default model)
   --beside-pid PID    its process, for its memory

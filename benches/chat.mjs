@@ -1,14 +1,16 @@
-// Chat completions over HTTP for 1, 4 and 8 streams, of `webnn-node serve` and of another server with OpenAI's interface, in turn.
+// Chat completions over HTTP for 1, 4 and 8 streams, of `webnn-node serve`, of llama.cpp by node-llama-cpp, and of another server with OpenAI's interface,
+// in turn.
 //
-//   npm run bench -- chat --model FOLDER [--beside URL] [--streams 1,4,8] [--tokens 128] [--words 64] [--rounds 3] [--threads 2] [--json FILE]
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+//   npm run bench -- chat --model FOLDER-OR-FILE.onnx [--llama DIR] [--beside URL] [--streams 1,4,8] [--tokens 128] [--words 64] [--rounds 3] [--threads 2] [--json FILE]
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { load, machine, memoryOf } from './machine.mjs';
+import { makeHubFolder } from './serving/hub-folder.mjs';
+import { inRepository, startNode, startServe } from './serving/start.mjs';
 import { median, quantile } from './statistics.mjs';
 
 const WORDS = 'river mountain city street house dog cat bird fish horse tree flower car train ship plane book paper letter word'.split(' ');
@@ -16,6 +18,7 @@ const WORDS = 'river mountain city street house dog cat bird fish horse tree flo
 const { values } = parseArgs({
   options: {
     model: { type: 'string' },
+    llama: { type: 'string' },
     beside: { type: 'string' },
     'beside-model': { type: 'string', default: 'model' },
     'beside-pid': { type: 'string' },
@@ -34,31 +37,32 @@ if (![...streams, Number(values.tokens), Number(values.words), rounds].every((co
   process.exit(2);
 }
 
-const { child, url } = await start();
-process.once('exit', () => child.kill('SIGKILL'));
-const sides = { serve: { url, model: 'model', pid: child.pid } };
+const { url, pid: own } = await startServe(await folderOf(values.model), values.threads);
+const sides = { serve: { url: `${url}/v1`, model: 'model', pid: own } };
+if (values.llama !== undefined) sides.llama = await startLlama();
 if (values.beside !== undefined) sides.beside = { url: values.beside.replace(/\/+$/, ''), model: values['beside-model'], pid: values['beside-pid'] };
 const here = machine();
 console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}; ${values.threads} threads, ${values.words} words, ${values.tokens} tokens`);
 const measured = await measureRounds();
-child.kill('SIGTERM');
-await once(child, 'exit');
 show();
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: here, values, measured }, null, 2)}\n`);
+process.exit();
 
-/** The server, with its address. */
-async function start() {
-  const program = fileURLToPath(new URL('../bin/webnn-node.js', import.meta.url));
-  const server = spawn(process.execPath, [program, 'serve', values.model, '--name', 'model', '--port', '0', '--threads', values.threads], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let address;
-  for await (const line of createInterface(server.stdout)) {
-    const { msg } = JSON.parse(line);
-    address = /^listening on (http\S+)/.exec(msg)?.[1] ?? address;
-    if (msg !== 'ready') continue;
-    server.stdout.resume();
-    return { child: server, url: `${address}/v1` };
-  }
-  throw new Error('the server has ended');
+/** The folder of the model; a decoder of benches/models/make_decoder.py gets one. */
+async function folderOf(model) {
+  if (!model.endsWith('.onnx')) return model;
+  const folder = mkdtempSync(path.join(tmpdir(), 'webnn-chat-'));
+  process.once('exit', () => rmSync(folder, { recursive: true }));
+  await makeHubFolder(model, folder);
+  return folder;
+}
+
+/** llama.cpp, on the .gguf beside the model. */
+async function startLlama() {
+  const length = Number(values.words) * 12 + Number(values.tokens) + 64;
+  const args = [values.llama, values.model.replace(/\.onnx$/, '.gguf'), values.threads, Math.max(...streams), length];
+  const { url, pid } = await startNode([inRepository('benches/serving/llama.mjs'), ...args.map(String)]);
+  return { url: `${url}/v1`, model: 'model', pid };
 }
 
 /** Every second round starts with the other side. */
@@ -124,10 +128,10 @@ function show() {
     }
   }
   console.log('\nfirst and gap: milliseconds until the first piece of text, and between pieces. A piece is a token, or several that make a character.');
-  if (measured.beside !== undefined) {
+  for (const side of Object.keys(sides).filter((name) => name !== 'serve')) {
     for (const count of streams) {
-      const ratios = measured.serve[count].map(({ perSecond }, i) => perSecond / measured.beside[count][i].perSecond);
-      console.log(`${count} streams: ratio ${median(ratios).toFixed(2)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`);
+      const ratios = measured.serve[count].map(({ perSecond }, i) => perSecond / measured[side][count][i].perSecond);
+      console.log(`${count} streams: ratio to ${side} ${median(ratios).toFixed(2)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`);
     }
   }
   console.log(`load at the end: ${load().toFixed(2)}`);
