@@ -18,6 +18,7 @@ import { readmeTrials } from './install-trials/readme.mjs';
 import { startRegistry } from './install-trials/registry.mjs';
 import { runTrial, runtimeTrials } from './install-trials/runtimes.mjs';
 import { LeftOut, Project } from './install-trials/surroundings.mjs';
+import { serveTrials } from './install-trials/serve.mjs';
 import { systemTrials } from './install-trials/systems.mjs';
 import { windowsTrials } from './install-trials/windows.mjs';
 import { workflowTrials } from './install-trials/workflows.mjs';
@@ -45,7 +46,7 @@ await trial('npm install from the tarballs', async () => {
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
 const setting = { registry, project, folder, version, own, published, expected, quick, times: quick ? 3 : 100 };
-const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, cloneTrials, systemTrials, windowsTrials, workflowTrials];
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, serveTrials, cloneTrials, systemTrials, windowsTrials, workflowTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();
