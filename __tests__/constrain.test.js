@@ -12,13 +12,9 @@ const { ml } = require('../lib/index.js');
 const { generate, generateText } = require('../lib/generate.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { SPECIAL, trainBpe } = require('./constrain/bpe.js');
+const { describeBuilt, isBuilt } = require('./constrain/built.js');
 const { randomOf, schemaOfSeed } = require('./constrain/schemas.js');
 const { piecesTokenizer, tableModel } = require('./serve/openai/folders.js');
-
-const built = path.join(__dirname, '..', 'packages', 'constrain', 'native');
-const isBuilt = fs.existsSync(built) && fs.readdirSync(built).length > 0;
-if (!isBuilt) console.log('packages/constrain is not built, which takes Rust: nothing is tested');
-const suite = isBuilt ? describe : describe.skip;
 
 /** Schemas that are tried: all of them in npm run test:full. */
 const COUNT = process.env.WEBNN_SWEEP === 'all' ? 1000 : 100;
@@ -47,7 +43,7 @@ function noisyTable(seed) {
   return table;
 }
 
-suite('with the package', () => {
+describeBuilt('with the package', () => {
   const { compile } = isBuilt ? require('@webnn-node/constrain') : {};
   let context;
   let model;

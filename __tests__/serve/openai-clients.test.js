@@ -7,6 +7,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { setTimeout } = require('node:timers/promises');
 const { createServer } = require('@webnn-node/serve');
+const { describeBuilt } = require('../constrain/built.js');
 const { fillText } = require('./openai/folders.js');
 
 // LangChain would send traces to a server of its own.
@@ -73,6 +74,54 @@ describe('openai', () => {
     expect((await streamed.finalFunctionToolCall()).arguments).toBe('{"city":"Paris"}');
   });
 
+  describeBuilt('constrains', () => {
+    const { zodResponseFormat } = require('openai/helpers/zod');
+    const { z } = require('zod');
+    const City = z.object({ name: z.string().max(12), kind: z.enum(['town', 'village']), size: z.number().int().min(0).max(9_999_999), twins: z.array(z.enum(['a', 'b'])).max(3) });
+
+    test('answers by a schema, at once, streamed and several', async () => {
+      const request = { model: 'chat', messages: messages('A'), response_format: zodResponseFormat(City, 'city'), n: 3, seed: 2 };
+      const { choices } = await client.chat.completions.parse(request);
+      expect(choices.map(({ finish_reason: reason }) => reason)).toEqual(['stop', 'stop', 'stop']);
+      for (const { message } of choices) expect(City.parse(message.parsed)).toEqual(JSON.parse(message.content));
+      expect(new Set(choices.map(({ message }) => message.content)).size).toBeGreaterThan(1);
+      const streamed = await client.chat.completions.stream({ ...request, n: 1 }).finalChatCompletion();
+      expect(City.parse(streamed.choices[0].message.parsed)).toEqual(JSON.parse(streamed.choices[0].message.content));
+      // Cut short it is no JSON, and the client says so.
+      await expect(client.chat.completions.parse({ ...request, max_completion_tokens: 3 })).rejects.toThrow(/length/);
+    });
+
+    test('answers to JSON, in chats and completions', async () => {
+      // The end of a text is probable, so that it comes.
+      const request = { model: 'chat', response_format: { type: 'json_object' }, logit_bias: { 125: 9, 34: 6 }, seed: 1, max_tokens: 2000 };
+      const { choices: [choice] } = await client.chat.completions.create({ ...request, messages: messages('A') });
+      expect([choice.finish_reason, JSON.parse(choice.message.content)]).toEqual(['stop', expect.any(Object)]);
+      const { choices: [text] } = await client.completions.create({ ...request, prompt: 'A' });
+      expect([text.finish_reason, JSON.parse(text.text)]).toEqual(['stop', expect.any(Object)]);
+    });
+
+    test('calls that must be made', async () => {
+      const other = { name: 'time', parameters: { type: 'object', properties: { zone: { $ref: '#/$defs/zone' } }, required: ['zone'], additionalProperties: false, $defs: { zone: { enum: ['UTC', 'CET'] } } } };
+      const short = { ...weather, parameters: { ...weather.parameters, properties: { city: { type: 'string', maxLength: 8 } }, additionalProperties: false } };
+      const tools = [short, other].map((one) => ({ type: 'function', function: one }));
+      const request = { model: 'chat', messages: messages('A'), tools };
+      const names = new Set();
+      for (let seed = 0; seed < 6; seed++) {
+        const { choices: [{ message, finish_reason: reason }] } = await client.chat.completions.create({ ...request, tool_choice: 'required', seed });
+        expect([message.content, message.tool_calls.length, reason]).toEqual([null, 1, 'tool_calls']);
+        const { name, arguments: text } = message.tool_calls[0].function;
+        names.add(name);
+        expect(JSON.parse(text)).toEqual(name === 'time' ? { zone: expect.stringMatching(/^(UTC|CET)$/) } : { city: expect.any(String) });
+      }
+      expect([...names].sort()).toEqual(['time', 'weather']);
+      const named = { ...request, tool_choice: { type: 'function', function: { name: 'time' } } };
+      const streamed = await client.chat.completions.stream(named).finalChatCompletion();
+      expect(streamed.choices[0].message.tool_calls.map(({ function: { name } }) => name)).toEqual(['time']);
+      await expect(client.chat.completions.create({ ...named, tool_choice: { type: 'function', function: { name: 'none' } } })).rejects.toMatchObject({ status: 400, param: 'tool_choice' });
+      await expect(client.chat.completions.create({ ...request, response_format: { type: 'json_object' } })).rejects.toMatchObject({ status: 400, param: 'response_format' });
+    });
+  });
+
   test('continues texts', async () => {
     const request = { model: 'chat', prompt: ['A', 'T'], max_tokens: 3, logprobs: 1 };
     const { choices } = await client.completions.create(request);
@@ -101,7 +150,9 @@ describe('openai', () => {
     const chat = (more, one = client) => one.chat.completions.create({ model: 'chat', messages: messages('A'), ...more });
     await expect(chat({ model: 'none' })).rejects.toBeInstanceOf(NotFoundError);
     await expect(chat({ model: 'none' })).rejects.toMatchObject({ status: 404, code: 'model_not_found', param: 'model' });
-    await expect(chat({ response_format: { type: 'json_object' } })).rejects.toBeInstanceOf(BadRequestError);
+    const unsupported = { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } } } };
+    await expect(chat({ response_format: unsupported })).rejects.toBeInstanceOf(BadRequestError);
+    await expect(chat({ response_format: unsupported })).rejects.toMatchObject({ status: 400, param: 'response_format', message: expect.stringMatching(/#\/properties\/a: Unimplemented keys: \["uniqueItems"\]|@webnn-node\/constrain/) });
     await expect(chat({ n: 100, stream: true })).rejects.toMatchObject({ status: 400, param: 'n' });
     await expect(chat({}, new OpenAI({ baseURL, apiKey: 'wrong', maxRetries: 0 }))).rejects.toBeInstanceOf(AuthenticationError);
     await expect(chat({}, new OpenAI({ baseURL, apiKey: 'wrong', maxRetries: 0 }))).rejects.toMatchObject({ status: 401, code: 'invalid_api_key' });

@@ -1,6 +1,7 @@
 """The server, called by OpenAI's client and LangChain's. Arguments: the ports of HTTP and gRPC."""
 
 import asyncio
+import json
 import sys
 
 import openai
@@ -53,7 +54,17 @@ expect([len(one.embedding) for one in client.embeddings.create(model="embed", in
 expect(sorted({"chat", "embed"} & {model.id for model in client.models.list()}), ["chat", "embed"])
 
 expect(fails(openai.NotFoundError, model="none"), (404, "model"))
-expect(fails(openai.BadRequestError, response_format={"type": "json_object"}), (400, "response_format"))
+unsupported = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array", "uniqueItems": True}}}
+expect(fails(openai.BadRequestError, response_format=unsupported), (400, "response_format"))
+city = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}, "size": {"type": "integer", "minimum": 1, "maximum": 99}}, "required": ["name", "size"], "additionalProperties": False}
+answer = client.chat.completions.create(model="chat", messages=messages("A"), n=2, seed=1, response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": city, "strict": True}})
+for choice in answer.choices:
+    found = json.loads(choice.message.content)
+    expect((sorted(found), 1 <= found["size"] <= 99, choice.finish_reason), (["name", "size"], True, "stop"))
+place = {"type": "function", "function": {"name": "place", "parameters": city}}
+for choice in ("required", {"type": "function", "function": {"name": "place"}}):
+    calls = client.chat.completions.create(model="chat", messages=messages("A"), tools=[place], tool_choice=choice).choices[0].message.tool_calls
+    expect([(call.function.name, sorted(json.loads(call.function.arguments))) for call in calls], [("place", ["name", "size"])])
 expect(fails(openai.BadRequestError, n=100), (400, "n"))
 
 

@@ -51,7 +51,7 @@ function attempt(work) {
   try {
     return work();
   } catch (error) {
-    throw new Error(`constraint: ${error.message}`, { cause: error });
+    throw Object.assign(new Error(`constraint: ${error.message}`, { cause: error }), { code: 'ERR_CONSTRAINT' });
   }
 }
 

@@ -3,9 +3,10 @@
 // POST /v1/chat/completions
 
 const { randomUUID } = require('node:crypto');
+const { constraintOf, schemaOfCall } = require('./constraints.js');
 const { invalid, unsupported } = require('./errors.js');
 const { is, read, readCommon, readFlag, readMaxTokens, requireCharacters, shown } = require('./requests.js');
-const { ToolCalls, formatOf } = require('./tool-calls.js');
+const { ToolCalls, forcedBy, formatOf } = require('./tool-calls.js');
 
 const identifier = (prefix) => `${prefix}${randomUUID().replaceAll('-', '')}`;
 
@@ -19,10 +20,24 @@ function readTools(body, model, limits) {
     if (tool?.type !== 'function' || typeof tool.function?.name !== 'string') throw invalid(`tools[${i}]`, `tools[${i}]: allowed { type: 'function', function: { name, description, parameters } }.`);
   });
   if (choice === 'none') return undefined;
-  if (choice !== 'auto') throw unsupported('tool_choice', `tool_choice: found ${shown(choice)}, allowed 'auto' or 'none': this server does not constrain output to calls.`);
   const format = formatOf(model.template.sourceFor(true));
   if (format === undefined) throw unsupported('tools', "tools: the model's chat template has no place for tools.");
-  return { list: tools, format, schemas: new Map(tools.map(({ function: { name, parameters } }) => [name, parameters ?? {}])) };
+  const schemas = new Map(tools.map(({ function: { name, parameters } }) => [name, parameters ?? {}]));
+  return { list: tools, format, schemas, forced: readForced(choice, format, schemas) };
+}
+
+/** The call that must be made, if one must: the end of the prompt, and the schema of the text. */
+function readForced(choice, format, schemas) {
+  const param = 'tool_choice';
+  const named = choice?.function?.name;
+  const isNamed = choice?.type === 'function' && is.string(named);
+  if (choice === 'auto') return undefined;
+  if (choice !== 'required' && !isNamed) throw unsupported(param, `tool_choice: found ${shown(choice)}, allowed 'auto', 'none', 'required', or { type: 'function', function: { name } }.`);
+  if (isNamed && !schemas.has(named)) throw invalid(param, `tool_choice: found ${shown(named)}, allowed the name of one of the tools.`);
+  const { prompt, key, isList } = forcedBy(format);
+  const call = schemaOfCall(isNamed ? new Map([[named, schemas.get(named)]]) : schemas, key);
+  const { $defs, ...one } = call;
+  return { prompt, format: { schema: isList ? { type: 'array', items: one, minItems: 1, maxItems: 1, $defs } : call, param: 'tools' } };
 }
 
 function readLogprobs(body) {
@@ -50,21 +65,26 @@ const textsOf = (messages) => messages.flatMap((message) => [message?.content].f
  */
 async function readChat(body, model, limits, signal) {
   if (!model.template.exists) throw unsupported('model', 'The model has no chat template. Use /v1/completions.');
-  const common = readCommon(body, model, limits);
+  const { format, ...common } = readCommon(body, model, limits);
   const messages = read(body, 'messages', is.array, 'an array of messages');
   if (messages === undefined || messages.length === 0) throw invalid('messages', 'messages: found none, allowed one at least.', 'missing_required_parameter');
   if (messages.length > limits.messages) throw invalid('messages', `messages: found ${messages.length}, allowed at most ${limits.messages}.`);
   requireCharacters('messages', textsOf(messages), limits);
   const tools = readTools(body, model, limits);
+  const forced = tools?.forced;
+  if (format !== undefined && tools !== undefined && forced === undefined) {
+    throw invalid('response_format', "response_format: not allowed with tools that the model may call or not: a text is either JSON or a call. Set tool_choice to 'none' or 'required'.");
+  }
   const logprobs = readLogprobs(body);
-  const text = model.template.render(messages, { tools: tools?.list, more: readVariables(body) });
+  const text = model.template.render(messages, { tools: tools?.list, more: readVariables(body) }) + (forced?.prompt ?? '');
   requireCharacters('messages', [text], limits);
   // The template writes the tokens that begin a text.
   const [prompt] = await model.encode([text], { special: false, param: 'messages', signal });
   const room = model.roomFor(prompt, 'messages');
   const usual = Math.min(limits.maxTokens, model.usual.max_new_tokens ?? Infinity);
   const maxTokens = readMaxTokens(body, ['max_completion_tokens', 'max_tokens'], { least: 1, usual, room });
-  return { ...common, prompts: [prompt], maxTokens, tools, logprobs, alternatives: logprobs.alternatives, showsMarks: tools !== undefined };
+  const constraint = await constraintOf(model, forced?.format ?? format);
+  return { ...common, prompts: [prompt], maxTokens, tools, constraint, logprobs, alternatives: logprobs.alternatives, showsMarks: tools !== undefined };
 }
 
 /** JSON has no infinity. OpenAI's API says -9999 for a token that is very improbable. */
@@ -93,7 +113,7 @@ class Calls {
   /** @param {import('./language-model.js').Piece} piece */
   read({ sequence: index, text, finish }) {
     if (this.tools === undefined) return { content: text, calls: [] };
-    if (!this.#readers.has(index)) this.#readers.set(index, new ToolCalls(this.tools.format, this.tools.schemas));
+    if (!this.#readers.has(index)) this.#readers.set(index, new ToolCalls(this.tools.format, this.tools.schemas, { isForced: this.tools.forced !== undefined }));
     const reader = this.#readers.get(index);
     const found = reader.push(text);
     if (finish !== undefined) {

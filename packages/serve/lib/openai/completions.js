@@ -2,6 +2,7 @@
 
 // POST /v1/completions
 
+const { constraintOf } = require('./constraints.js');
 const { invalid } = require('./errors.js');
 const { is, read, readCommon, readFlag, readMaxTokens, requireCharacters } = require('./requests.js');
 const { tokenOf } = require('./chat.js');
@@ -49,7 +50,7 @@ function orBeginning(model, ids) {
  * @param {AbortSignal} signal
  */
 async function readCompletion(body, model, limits, signal) {
-  const common = readCommon(body, model, limits);
+  const { format, ...common } = readCommon(body, model, limits);
   const texts = readTexts(body, 'prompt', limits.prompts, limits);
   if (texts.length * common.count > limits.choices) throw invalid('prompt', `prompt: found ${texts.length} prompts with ${common.count} choices each, allowed at most ${limits.choices} choices.`);
   const best = read(body, 'best_of', is.whole(1), 'a whole number from 1') ?? common.count;
@@ -61,7 +62,8 @@ async function readCompletion(body, model, limits, signal) {
   const room = Math.min(...prompts.map((prompt) => model.roomFor(prompt, 'prompt')));
   const maxTokens = readMaxTokens(body, ['max_tokens'], { least: 0, usual: USUAL, room });
   const echoes = echo ? texts.map((text, i) => (is.string(text) ? text : model.tokenizer.decode(prompts[i]))) : undefined;
-  return { ...common, prompts, maxTokens, alternatives: alternatives ?? 0, logprobs: alternatives !== undefined, echoes };
+  const constraint = await constraintOf(model, format);
+  return { ...common, prompts, maxTokens, constraint, alternatives: alternatives ?? 0, logprobs: alternatives !== undefined, echoes };
 }
 
 /** The log-probabilities of a piece. Texts of equal tokens may be equal: the more probable counts. */

@@ -29,6 +29,8 @@ class LanguageModel {
     this.model = model;
     this.tokenizer = tokenizer;
     this.tokenizing = tokenizing;
+    /** The tokenizer as @webnn-node/constrain reads it. */
+    this.vocabulary = { tokenizer: folder.tokenizer, encode: (text, options) => tokenizer.encode(text, options) };
     this.conversations = new Conversations(KEPT);
     this.template = new ChatTemplate(folder.chatTemplates, tokenizer.named);
     this.maxLength = folder.maxLength;
@@ -68,12 +70,13 @@ class LanguageModel {
    * @param {number} wish.maxTokens
    * @param {string[]} wish.stop
    * @param {object} wish.sampling options of `generate`
+   * @param {import('webnn-node/generate').TokenConstraint} [wish.constraint]
    * @param {number} [wish.alternatives] how many of the most probable tokens are told
    * @param {boolean} [wish.showsMarks] whether the marks of tools' calls are a part of the text
    * @param {AbortSignal} wish.signal
    * @returns {AsyncGenerator<Piece, void, void>}
    */
-  async *continue(prompts, { count, maxTokens, stop, sampling, alternatives = 0, showsMarks = false, signal }) {
+  async *continue(prompts, { count, maxTokens, stop, sampling, constraint, alternatives = 0, showsMarks = false, signal }) {
     const ends = new Set(this.ends);
     const isHidden = (id) => ends.has(id) || (this.tokenizer.isSpecial(id) && !(showsMarks && this.marks.has(id)));
     const ids = [];
@@ -85,6 +88,7 @@ class LanguageModel {
       isHidden,
       until: ({ id }) => void ids.push(id),
       topLogprobs: alternatives,
+      constraint,
       signal,
     };
     // A single sequence continues an earlier conversation, if its prompt begins like one.

@@ -2,6 +2,7 @@
 
 // Reads what requests for text have in common: each value is checked before anything runs.
 
+const { readFormat } = require('./constraints.js');
 const { invalid, unsupported } = require('./errors.js');
 
 /** What one request may ask for. `createServer({ text: { … } })` changes them. */
@@ -118,13 +119,6 @@ function readSeed(body) {
   return seed === undefined ? undefined : Math.abs(seed);
 }
 
-/** Constrained output does not exist yet, and unconstrained text that looks like it would be a lie. */
-function refuseFormats({ response_format: format }) {
-  if (format === undefined || format === null || format.type === 'text') return;
-  if (!is.object(format)) throw invalid('response_format', 'response_format: allowed an object with a type.', 'invalid_type');
-  throw unsupported('response_format', `response_format: found the type ${shown(format.type ?? null)}, allowed 'text': this server does not constrain output to JSON or to a schema.`);
-}
-
 /** Parameters that would change the result, by name, with the values that change nothing. */
 const REFUSED = { functions: [], function_call: ['none'], audio: [], prediction: [], web_search_options: [], suffix: [''], grammar: [], guided_json: [], guided_regex: [], structured_outputs: [] };
 
@@ -144,13 +138,13 @@ function refuseOthers(body) {
  * @param {typeof LIMITS} limits
  */
 function readCommon(body, model, limits) {
-  refuseFormats(body);
+  const format = readFormat(body);
   refuseOthers(body);
   const count = read(body, 'n', is.whole(1), 'a whole number from 1') ?? 1;
   if (count > limits.choices) throw invalid('n', `n: found ${count}, allowed at most ${limits.choices}.`);
   const stream = readFlag(body, 'stream');
   const options = read(body, 'stream_options', is.object, 'an object') ?? {};
-  return { count, stream, usage: stream && readFlag(options, 'include_usage'), stop: readStops(body, limits), sampling: readSampling(body, model.usual) };
+  return { count, stream, usage: stream && readFlag(options, 'include_usage'), stop: readStops(body, limits), sampling: readSampling(body, model.usual), format };
 }
 
 /** How long a choice may become: as long as was asked for, and as there is room. */

@@ -64,12 +64,13 @@ const several = (body, tools) => json(body, tools) ?? json(`[${body.trim().repla
 
 /**
  * How calls are written: what begins and ends them, and what reads the text between. Without an end they end with the text. If `isWhole` is
- * true, a text is a call if it begins with a brace.
+ * true, a text is a call if it begins with a brace. For calls that must be made: the end of the prompt, what the arguments are called, and whether
+ * calls are in an array.
  */
 const FORMATS = {
-  tags: { begin: '<tool_call>', end: '</tool_call>', read: (body, tools) => json(body, tools) ?? markedUp(body, tools) },
-  mistral: { begin: '[TOOL_CALLS]', read: (body, tools) => json(body, tools) ?? named(body, tools) },
-  object: { begin: '<|python_tag|>', isWhole: true, read: several },
+  tags: { begin: '<tool_call>', end: '</tool_call>', forced: { prompt: '<tool_call>\n', key: 'arguments' }, read: (body, tools) => json(body, tools) ?? markedUp(body, tools) },
+  mistral: { begin: '[TOOL_CALLS]', forced: { prompt: '[TOOL_CALLS]', key: 'arguments', isList: true }, read: (body, tools) => json(body, tools) ?? named(body, tools) },
+  object: { begin: '<|python_tag|>', isWhole: true, forced: { prompt: '', key: 'parameters' }, read: several },
 };
 /** Tokens that are special in some tokenizers, but are needed to find calls. */
 const MARKS = ['<tool_call>', '</tool_call>', '[TOOL_CALLS]', '[ARGS]', '[CALL_ID]', '<|python_tag|>'];
@@ -92,10 +93,12 @@ class ToolCalls {
   /**
    * @param {keyof typeof FORMATS} format
    * @param {Tools} tools
+   * @param {{isForced?: boolean}} [options] whether the text is a call, whose beginning is at the end of the prompt
    */
-  constructor(format, tools) {
+  constructor(format, tools, { isForced = false } = {}) {
     this.#format = FORMATS[format];
     this.#tools = tools;
+    if (isForced) this.#body = '';
     this.#marks = new StopStrings([this.#format.begin]);
   }
 
@@ -151,4 +154,7 @@ class ToolCalls {
   }
 }
 
-module.exports = { MARKS, ToolCalls, formatOf };
+/** See {@link FORMATS}. */
+const forcedBy = (format) => FORMATS[format].forced;
+
+module.exports = { MARKS, ToolCalls, forcedBy, formatOf };
