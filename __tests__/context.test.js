@@ -20,6 +20,10 @@ describe('B1, B2, B3: createContext()', () => {
     [{ deviceType: 'cpu', accelerated: true, powerPreference: 'high-performance' }],
     [{ numThreads: 1 }],
     [{ numThreads: 3, label: 'three' }],
+    [{ performance: 'latency' }],
+    [{ performance: 'throughput' }],
+    [{ performance: 2, numThreads: 2 }],
+    [{ performance: 99 }],
     [{ unknown: 1 }],
   ])('%p', async (options) => {
     const context = await ml.createContext(options);
@@ -54,9 +58,19 @@ describe('B1, B2, B3: createContext()', () => {
     [{ numThreads: -1 }],
     [{ numThreads: 2 ** 32 }],
     [{ numThreads: NaN }],
+    [{ performance: 'fast' }],
+    [{ performance: 0 }],
+    [{ performance: 1.5 }],
+    [{ performance: '2' }],
+    [{ performance: Symbol('s') }],
     [{ label: Symbol('s') }],
   ])('%p is a TypeError', async (options) => {
     await expect(ml.createContext(options)).rejects.toThrow(TypeError);
+  });
+
+  test.each([['fast', "'fast'"], [0, '0'], [1.5, '1.5']])('performance: %p is refused with what is allowed', async (performance, found) => {
+    const message = `createContext: options: performance: found ${found}, allowed 'latency', 'throughput' or a whole number from 1 to 4294967295`;
+    await expect(ml.createContext({ performance })).rejects.toThrow(expect.objectContaining({ name: 'TypeError', message }));
   });
 
   test('each call gives a context of its own', async () => {

@@ -109,6 +109,31 @@ test('B4: the event loop goes on while a network runs', async () => {
   expect({ over, turns }).toEqual({ over: false, turns: 200 });
 });
 
+describe('C22: contexts share the threads of the process', () => {
+  const onLinux = process.platform === 'linux' ? test : test.skip;
+  const file = path.join(__dirname, 'processes', 'threads.js');
+
+  onLinux.each(['contexts', 'workers'])('of eight %s', async (kind) => {
+    const { stdout, ...ended } = await start(process.execPath, [file, kind, '8'], { WEBNN_NUM_THREADS: '3' });
+    expect(ended).toEqual({ code: 0, signal: null, stderr: '' });
+    const { run: runs, 'short run': short = 0, pool = 0, cpu = 0 } = JSON.parse(stdout);
+    // Of a pool: two beside the leader of all three threads, and one where two runs divide them.
+    expect(Math.max(runs, short, pool, cpu)).toBeLessThanOrEqual(3);
+    expect(runs).toBeGreaterThanOrEqual(1);
+  });
+
+  onLinux('and a single core needs no pool', async () => {
+    const { stdout } = await start(process.execPath, [file, 'contexts', '8'], { WEBNN_NUM_THREADS: '1' });
+    expect(JSON.parse(stdout)).toEqual({ run: 1, 'short run': 1 });
+  });
+
+  test.each(['0', 'many', '2.5'])('WEBNN_NUM_THREADS=%s is refused', async (found) => {
+    const script = `require(${JSON.stringify(path.join(__dirname, '..'))}).ml.createContext({ deviceType: 'cpu' }).catch(({ name, message }) => console.log(name, message))`;
+    const { stdout } = await start(process.execPath, ['-e', script], { WEBNN_NUM_THREADS: found });
+    expect(stdout).toBe(`NotSupportedError createContext: WEBNN_NUM_THREADS: found '${found}', allowed a whole number from 1 to 4096`);
+  });
+});
+
 // Only Linux limits what a process may reserve, rather than what it may touch.
 const onLinux = process.platform === 'linux' ? test : test.skip;
 

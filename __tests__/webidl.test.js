@@ -226,7 +226,7 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
   test('of createContext()', async () => {
     const log = [];
     const context = await ml.createContext(logging({}, log));
-    const extensions = ['maxQueue', 'memoryLimit', 'numThreads'];
+    const extensions = ['maxQueue', 'memoryLimit', 'numThreads', 'performance'];
     expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
     context.destroy();
   });

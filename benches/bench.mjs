@@ -132,6 +132,20 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --ms N           length of a sample in milliseconds (default 500)
   --json FILE      write everything that was measured`,
   },
+  streams: {
+    file: './streams.mjs',
+    about: 'networks of 20 us to 100 ms for 1 to 64 clients, with each setting of `performance`, beside onnxruntime-node',
+    usage: `streams [options]
+
+  --clients N,N    numbers of clients (default 1,4,16,64)
+  --only NAME      only this network: 20us, 200us, 2ms, 20ms or 100ms; may be given again
+  --sides S,S      default, latency, throughput, numbers of streams, onnxruntime (default: all but numbers)
+  --threads N      threads of each engine (default 2)
+  --rounds N       rounds, each with one process for each side (default 3)
+  --ms N           length of a sample in milliseconds (default 1000)
+  --quick          only to check that everything runs
+  --json FILE      write everything that was measured`,
+  },
   chat: {
     file: './chat.mjs',
     about: 'chat completions of the server for 1 to 8 streams, beside llama.cpp or another server with OpenAI\'s interface',

@@ -1,16 +1,22 @@
 'use strict';
 
-const os = require('node:os');
+const native = require('./native.js');
 const { emitWarning } = require('./warnings.js');
 
-const cores = os.availableParallelism();
+/** What the contexts of this process share: docs/servers.md. */
+let known;
+
+function cores() {
+  known ??= native.cores();
+  return known;
+}
 
 /**
  * Whether the threads of a context leave a core to script, which then may work beside them.
  * @param {number} numThreads 0 for all that there are
  */
 function leavesCore(numThreads) {
-  return numThreads > 0 && numThreads < cores;
+  return numThreads > 0 && numThreads < cores();
 }
 
 /**
@@ -18,8 +24,8 @@ function leavesCore(numThreads) {
  * @param {number} numThreads 0 for all that there are
  */
 function warnOfFewerCores(numThreads) {
-  if (numThreads <= cores) return;
-  emitWarning('WEBNN_FEWER_CORES', `numThreads: ${numThreads} threads were asked for, but this process may use ${cores} cores`);
+  if (numThreads === 0 || numThreads <= cores()) return;
+  emitWarning('WEBNN_FEWER_CORES', `numThreads: ${numThreads} threads were asked for, but this process may use ${cores()} cores`);
 }
 
 module.exports = { leavesCore, warnOfFewerCores };

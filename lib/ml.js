@@ -7,6 +7,7 @@ const { createContext, createDeviceContext } = require('./context.js');
 const { folderOfEnvironment } = require('./disk-cache.js');
 const { Mismatch, conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
+const { performanceOption } = require('./performance.js');
 const { priorityMember, timeoutMember } = require('./scheduling.js');
 const { begin, settle } = require('./settle.js');
 const { argument, boolean, dictionary, enforcedUnsignedLong, enforcedUnsignedLongLong, enumeration, usvString } = require('./webidl.js');
@@ -18,7 +19,7 @@ const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
 // MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), memoryLimit (C18), priority and
-// timeout (C20), and maxQueue (C21).
+// timeout (C20), maxQueue (C21), and performance (C22).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
@@ -28,6 +29,7 @@ const contextOptions = dictionary([
   { name: 'maxQueue', convert: atLeastOne },
   { name: 'memoryLimit', convert: enforcedUnsignedLongLong, absent: -1 },
   { name: 'numThreads', convert: enforcedUnsignedLong, absent: 0 },
+  { name: 'performance', convert: performanceOption, absent: '' },
   priorityMember,
   timeoutMember,
 ]);
@@ -60,7 +62,7 @@ class ML {
       }
       const folder = folderOfEnvironment();
       if (folder !== '') native.useCache(folder);
-      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, priority, timeout, maxQueue } = options;
+      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, performance, priority, timeout, maxQueue } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
@@ -70,7 +72,7 @@ class ML {
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];
-        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath, memoryLimit);
+        native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath, memoryLimit, performance);
       });
     } catch (error) {
       return Promise.reject(error);

@@ -77,11 +77,16 @@ export function dataTypes(): string[];
 /** Functions that make one operand leave it here: its number, its data type, its rank, and the sizes. */
 export const described: Uint32Array;
 
-/** `deviceType` is '' where script gave none; 0 threads are as many as the process may use, and a negative limit is none. Settles with `{context, accelerated, device}`. */
+/**
+ * `deviceType` is '' where script gave none; 0 threads are as many as the process may use, and a negative limit is none. `performance` is '', a name or
+ * a number of streams. Settles with `{context, accelerated, device}`.
+ */
 export function createContext(
   request: Request, deviceType: string, powerPreference: string, accelerated: boolean, numThreads: number, label: string,
-  fpMath: string, memoryLimit: number,
+  fpMath: string, memoryLimit: number, performance: string,
 ): void;
+/** How many cores the contexts of this process share. */
+export function cores(): number;
 export function opSupportLimits(context: Handle): any;
 export interface MemoryUsage {
   tensors: number;

@@ -1,7 +1,7 @@
 /** The interface of onnxruntime-node on this engine: an extension of this package, `webnn-node/onnxruntime`. */
 
 import type { Env } from 'onnxruntime-common';
-import type { MLFPMath } from '../index.js';
+import type { MLFPMath, MLPerformanceHint } from '../index.js';
 import type { OnnxBatching, OnnxBatchingOptions } from './onnx.js';
 
 export * from 'onnxruntime-common';
@@ -35,11 +35,15 @@ declare module 'onnxruntime-common' {
     interface CpuExecutionProviderOption {
       /** How float32 products may be computed, as in `createContext`. */
       fpMath?: MLFPMath;
+      /** How runs divide the threads of the CPU, as in `createContext`. */
+      performance?: MLPerformanceHint | number;
     }
 
     interface WebNNContextOptions {
       /** How float32 products may be computed, as in `createContext`. */
       fpMath?: MLFPMath;
+      /** How runs divide the threads of the CPU, as in `createContext`. */
+      performance?: MLPerformanceHint | number;
     }
 
     interface RunOptions {

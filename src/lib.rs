@@ -40,6 +40,7 @@
 
 pub mod backend;
 pub mod compiler;
+pub mod cores;
 pub mod disk_cache;
 pub mod done;
 pub mod error;

@@ -14,19 +14,27 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
     ("watch", &["error", "runtime"]),
+    ("cores", &["error"]),
     ("disk_cache", &["error", "memory", "thread"]),
     // What stands on it.
     ("graph", &["error", "memory"]),
     ("compiler", &["error", "graph", "memory"]),
-    ("backend", &["compiler", "disk_cache", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
+    (
+        "backend",
+        &["compiler", "cores", "disk_cache", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"],
+    ),
     // The timeline runs the compiler's passes for its backend.
-    ("timeline", &["backend", "compiler", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"]),
+    (
+        "timeline",
+        &["backend", "compiler", "cores", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"],
+    ),
     ("onnx", &["backend", "disk_cache", "error", "graph", "memory"]),
     ("program", &["done", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline", "watch"]),
     (
         "node",
         &[
             "backend",
+            "cores",
             "disk_cache",
             "done",
             "error",

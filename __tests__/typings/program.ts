@@ -27,6 +27,7 @@ const options: MLContextOptions = {
   priority: 'normal',
   timeout: 1000,
   maxQueue: 64,
+  performance: 'throughput',
 };
 
 export async function contexts(): Promise<string> {

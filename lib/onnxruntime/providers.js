@@ -16,11 +16,11 @@ const contexts = new Map();
 const making = new Map();
 
 /**
- * @param {{deviceType?: string, powerPreference?: string, numThreads?: number, fpMath?: string}} options of a context
+ * @param {{deviceType?: string, powerPreference?: string, numThreads?: number, fpMath?: string, performance?: 'latency' | 'throughput' | number}} options of a context
  * @returns {Promise<object>} the MLContext
  */
 function contextFor(options) {
-  const key = JSON.stringify([options.deviceType, options.powerPreference, options.numThreads, options.fpMath]);
+  const key = JSON.stringify([options.deviceType, options.powerPreference, options.numThreads, options.fpMath, options.performance]);
   const found = contexts.get(key)?.deref();
   if (found !== undefined && !toContext(found).lost) return Promise.resolve(found);
   let made = making.get(key);
@@ -70,16 +70,16 @@ function checkWebgpu(options) {
 
 /** What each provider makes of its options and the number of threads that the session wants. */
 const PROVIDERS = {
-  cpu: ({ fpMath }, numThreads) => contextFor({ deviceType: 'cpu', numThreads, fpMath }),
+  cpu: ({ fpMath, performance }, numThreads) => contextFor({ deviceType: 'cpu', numThreads, fpMath, performance }),
   async webgpu({ device }) {
     if (device !== undefined) return contextOn(device);
     const context = await contextFor({ deviceType: 'gpu' });
     if (toContext(context).device !== 'gpu') throw new Error('Failed to get a WebGPU adapter: No supported adapters');
     return context;
   },
-  async webnn({ context, deviceType = 'cpu', powerPreference, numThreads, fpMath }, threads) {
+  async webnn({ context, deviceType = 'cpu', powerPreference, numThreads, fpMath, performance }, threads) {
     if (context !== undefined && context !== null) return context;
-    return contextFor({ deviceType, powerPreference, numThreads: numThreads ?? threads, fpMath });
+    return contextFor({ deviceType, powerPreference, numThreads: numThreads ?? threads, fpMath, performance });
   },
 };
 

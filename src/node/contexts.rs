@@ -7,8 +7,9 @@ use super::handles::Handle;
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
-use crate::backend::cpu::Cpu;
+use crate::backend::cpu::{Cpu, Performance};
 use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
+use crate::cores;
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
 use crate::graph::{DataType, FpMath, Limits};
@@ -183,9 +184,10 @@ impl Environment {
     }
 }
 
-/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath, memoryLimit)`
+/// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath, memoryLimit, performance)`
 ///
-/// A negative limit is none. /// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
+/// A negative limit is none. The performance is `''` where what waits decides, a name, or a number of streams.
+/// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let device = call.string(1)?;
@@ -195,6 +197,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let label = call.string(5)?;
     let fp_math = fp_math(&call.string(6)?)?;
     let memory_limit = limit_of(call.number(7)?);
+    let performance = performance(&call.string(8)?)?;
     let (gpu, required) = match device.as_str() {
         "cpu" => (false, false),
         "gpu" => (true, true),
@@ -229,7 +232,9 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let start = Start { found, running, total, memory_limit, lost };
     let wish = Wish { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
-        done.report(start.on(Cpu::new(threads)).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)));
+        done.report(
+            start.on_cpu(threads, performance).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)),
+        );
         return Ok(None);
     }
     // Drivers take their time.
@@ -245,7 +250,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                     start.running.give_up();
                     Err(error)
                 }
-                Err(_) => start.on(Cpu::new(threads)).map(|()| CPU),
+                Err(_) => start.on_cpu(threads, performance).map(|()| CPU),
             };
             started.map(|found| (handle, found)).map_err(|error| error.of("createContext", &label))
         });
@@ -268,6 +273,16 @@ pub fn fp_math(name: &str) -> Result<FpMath> {
     FpMath::named(name).ok_or_else(|| stale("fpMath"))
 }
 
+/// `lib/` has checked it.
+fn performance(wish: &str) -> Result<Performance> {
+    match wish {
+        "" => Ok(Performance::Adaptive),
+        "latency" => Ok(Performance::Latency),
+        "throughput" => Ok(Performance::Throughput),
+        _ => wish.parse().map(Performance::Streams).map_err(|_| stale("performance")),
+    }
+}
+
 /// What makes a context that is waiting for its device ready.
 struct Start<L> {
     found: Arc<OnceLock<Capabilities>>,
@@ -278,6 +293,16 @@ struct Start<L> {
 }
 
 impl<L: FnOnce(String) + Send + 'static> Start<L> {
+    fn on_cpu(self, threads: usize, performance: Performance) -> Result<()> {
+        match Cpu::of_process(threads, performance) {
+            Ok(cpu) => self.on(cpu),
+            Err(error) => {
+                self.running.give_up();
+                Err(error)
+            }
+        }
+    }
+
     fn on(self, backend: impl Backend) -> Result<()> {
         backend.usage().is_part_of(self.total);
         if let Some(bytes) = self.memory_limit {
@@ -297,6 +322,11 @@ impl<L: FnOnce(String) + Send + 'static> Start<L> {
             }
         }
     }
+}
+
+/// `cores()`: how many cores the contexts of this process share.
+pub fn cores<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    Ok(Some(call.scope.number(cores::count() as f64)?))
 }
 
 /// `leaveDevices()`: no GPU is used any more, because the process exits.

@@ -32,6 +32,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "dataTypes" => table::data_types;
     "createContext" => contexts::create;
     "destroyContext" => contexts::destroy;
+    "cores" => contexts::cores;
     "leaveDevices" => contexts::leave_devices;
     "forgetContext" => contexts::forget;
     "opSupportLimits" => contexts::op_support_limits;

@@ -1,5 +1,6 @@
 //! For how long a thread with nothing to do stays awake.
 
+use crate::cores;
 use std::time::{Duration, Instant};
 
 /// Who asks after so long often pauses again: to look for more would only burn the processor.
@@ -21,7 +22,7 @@ impl SpinWait {
     /// With a core that is not busy with runs while these are under way, or without.
     pub fn new(has_own_core: bool) -> Self {
         // With one core whoever could ask for more would be kept from it.
-        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+        let alone = cores::count() == 1;
         let [shortly, longer] = if alone { [0, 0] } else { [50, 200] }.map(Duration::from_micros);
         SpinWait { for_up_to: shortly, has_own_core, shortly, longer }
     }

@@ -35,8 +35,8 @@ export async function classify(ids: bigint[]): Promise<Float32Array> {
 /** What onnxruntime does not take. */
 export async function ofThisEngine(context: MLContext, device: MLGPUDevice, signal: AbortSignal): Promise<string> {
   const executionProviders: common.InferenceSession.SessionOptions['executionProviders'] = [
-    { name: 'webnn', numThreads: 2, fpMath: 'bf16', powerPreference: 'low-power' },
-    { name: 'cpu', fpMath: 'bf16' },
+    { name: 'webnn', numThreads: 2, fpMath: 'bf16', performance: 2, powerPreference: 'low-power' },
+    { name: 'cpu', fpMath: 'bf16', performance: 'throughput' },
     { name: 'webnn', context },
     { name: 'webgpu', device },
   ];

@@ -15,21 +15,21 @@ pub struct Affinity;
 
 #[cfg(not(target_os = "linux"))]
 impl Affinity {
-    pub fn new(_workers: usize, _host_thread: std::sync::Arc<crate::backend::HostThread>) -> Affinity {
+    pub fn new(_workers: usize) -> Affinity {
         Affinity
     }
 
     pub fn enlist(&self, _worker: usize) {}
 
-    pub fn keep(&self) {}
+    pub fn keep(&self, _host_thread: &crate::backend::HostThread) {}
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use crate::backend::HostThread;
     use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, OnceLock};
 
     /// No core.
     const NONE: usize = usize::MAX;
@@ -40,7 +40,6 @@ mod linux {
     #[derive(Debug)]
     pub struct Affinity {
         workers: Box<[OnceLock<Pid>]>,
-        host_thread: Arc<HostThread>,
         /// Where the dispatch thread was when the workers were last told.
         core: AtomicUsize,
         /// How many times in a row the host thread was there too.
@@ -48,9 +47,9 @@ mod linux {
     }
 
     impl Affinity {
-        pub fn new(workers: usize, host_thread: Arc<HostThread>) -> Affinity {
+        pub fn new(workers: usize) -> Affinity {
             let workers = (0..workers).map(|_| OnceLock::new()).collect();
-            Affinity { workers, host_thread, core: AtomicUsize::new(NONE), met: AtomicUsize::new(0) }
+            Affinity { workers, core: AtomicUsize::new(NONE), met: AtomicUsize::new(0) }
         }
 
         /// The calling thread is this worker.
@@ -59,27 +58,27 @@ mod linux {
             let _ = self.workers[worker].set(gettid());
         }
 
-        /// The calling thread leads. To ask where it is takes a tenth of a microsecond.
-        pub fn keep(&self) {
+        /// The calling thread leads, with work from this host thread. To ask where it is takes a tenth of a microsecond.
+        pub fn keep(&self, host_thread: &HostThread) {
             let core = sched_getcpu();
-            let leaves = self.meets(core) >= OFTEN;
+            let leaves = self.meets(host_thread, core) >= OFTEN;
             if (leaves || self.core.load(Ordering::Relaxed) != core)
                 && let Ok(allowed) = sched_getaffinity(None)
             {
-                self.keep_on(allowed, core, leaves);
+                self.keep_on(host_thread, allowed, core, leaves);
             }
         }
 
         /// How many times in a row the host thread has been on the dispatch thread's core, now that it is this one.
-        fn meets(&self, core: usize) -> usize {
-            let met = if self.host_thread.core() == Some(core) { self.met.load(Ordering::Relaxed) + 1 } else { 0 };
+        fn meets(&self, host_thread: &HostThread, core: usize) -> usize {
+            let met = if host_thread.core() == Some(core) { self.met.load(Ordering::Relaxed) + 1 } else { 0 };
             self.met.store(met, Ordering::Relaxed);
             met
         }
 
         /// Has the threads run on these cores, where there are no more of them than threads: else they find others by themselves.
         /// The dispatch thread is on one of them, which it may be about to leave.
-        fn keep_on(&self, allowed: CpuSet, mut core: usize, leaves: bool) {
+        fn keep_on(&self, host_thread: &HostThread, allowed: CpuSet, mut core: usize, leaves: bool) {
             let count = allowed.count() as usize;
             // Those that have not begun yet are told the next time.
             if count < 2 || count > self.workers.len() + 1 || self.workers.iter().any(|worker| worker.get().is_none()) {
@@ -90,7 +89,7 @@ mod linux {
                 others.unset(core);
                 others
             };
-            self.host_thread.want();
+            host_thread.want();
             // What is forbidden is left: then they run as they did.
             if leaves && sched_setaffinity(None, &without(core)).is_ok() {
                 core = sched_getcpu();
@@ -118,7 +117,7 @@ mod linux {
         /// Calls `body` with as many workers as there are other cores.
         fn with_workers(body: impl FnOnce(&Affinity)) {
             let workers = cores_of(&sched_getaffinity(None).unwrap()).len().max(2) - 1;
-            let affinity = Affinity::new(workers, Arc::default());
+            let affinity = Affinity::new(workers);
             let (begun, told) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
             std::thread::scope(|scope| {
                 for worker in 0..workers {
@@ -146,7 +145,7 @@ mod linux {
             let cores = cores_of(&allowed);
             with_workers(|affinity| {
                 for &core in &cores {
-                    affinity.keep_on(allowed, core, false);
+                    affinity.keep_on(&HostThread::default(), allowed, core, false);
                     for worker in &affinity.workers {
                         let found = sched_getaffinity(worker.get().copied()).unwrap();
                         assert_eq!(found.is_set(core), cores.len() == 1, "core {core} of {cores:?}");
@@ -159,8 +158,8 @@ mod linux {
         #[test]
         fn helpers_that_have_not_begun_are_told_later() {
             let allowed = sched_getaffinity(None).unwrap();
-            let affinity = Affinity::new(cores_of(&allowed).len().max(2) - 1, Arc::default());
-            affinity.keep_on(allowed, cores_of(&allowed)[0], true);
+            let affinity = Affinity::new(cores_of(&allowed).len().max(2) - 1);
+            affinity.keep_on(&HostThread::default(), allowed, cores_of(&allowed)[0], true);
             assert_eq!(core_of(&affinity), NONE);
         }
 
@@ -172,9 +171,9 @@ mod linux {
                 let mut one = CpuSet::new();
                 one.set(cores[0]);
                 sched_setaffinity(None, &one).unwrap();
-                affinity.keep_on(allowed, cores[0], false);
+                affinity.keep_on(&HostThread::default(), allowed, cores[0], false);
                 assert_eq!(sched_getaffinity(None).unwrap(), one);
-                affinity.keep_on(allowed, cores[0], true);
+                affinity.keep_on(&HostThread::default(), allowed, cores[0], true);
                 if cores.len() > 1 {
                     assert_eq!(sched_getaffinity(None).unwrap(), allowed);
                     let core = core_of(affinity);
@@ -187,20 +186,20 @@ mod linux {
 
         #[test]
         fn it_does_so_when_they_have_met_often() {
-            let affinity = Affinity::new(1, Arc::default());
-            assert_eq!(affinity.meets(5), 0, "nothing is known of the host_thread");
-            affinity.host_thread.is_on(5);
-            assert_eq!([5, 5, 4, 5, 5, 5].map(|core| affinity.meets(core)), [1, 2, 0, 1, 2, OFTEN]);
+            let (affinity, host_thread) = (Affinity::new(1), HostThread::default());
+            assert_eq!(affinity.meets(&host_thread, 5), 0, "nothing is known of the host_thread");
+            host_thread.is_on(5);
+            assert_eq!([5, 5, 4, 5, 5, 5].map(|core| affinity.meets(&host_thread, core)), [1, 2, 0, 1, 2, OFTEN]);
         }
 
         #[test]
         fn with_cores_to_spare_they_run_anywhere() {
             let allowed = sched_getaffinity(None).unwrap();
-            let affinity = Affinity::new(1, Arc::default());
+            let affinity = Affinity::new(1);
             affinity.enlist(0);
             let mut more = allowed;
             (0..3).for_each(|core| more.set(core));
-            affinity.keep_on(more, 0, true);
+            affinity.keep_on(&HostThread::default(), more, 0, true);
             assert_eq!(core_of(&affinity), NONE);
             assert_eq!(sched_getaffinity(None).unwrap(), allowed);
         }

@@ -7,6 +7,7 @@ mod capabilities;
 mod checks;
 pub mod copy;
 mod cost;
+mod crew;
 mod dispatch;
 pub mod element;
 mod executable;
@@ -22,6 +23,7 @@ mod run_queue;
 mod run_time;
 pub mod scratch;
 mod storage;
+mod streams;
 #[cfg(test)]
 pub mod testing;
 mod thread_pool;
@@ -32,27 +34,29 @@ pub mod view;
 
 use cancel::Cancel;
 use capabilities::CpuCapabilities;
+use crew::Crew;
 use dispatch::{ANY_SIZE, Target};
 pub use executable::Executable;
 use idle_policy::IdlePolicy;
-use run_queue::{Help, Lane, Place};
+use run_queue::{Alone, Place, Runs};
 use storage::Contents;
 pub use storage::Storage;
-use thread_pool::ThreadPool;
+pub use streams::Performance;
+use streams::Streams;
 
 use crate::backend::{Backend, Bindings, HostThread, Turn};
 use crate::compiler::{Capabilities, Plan};
+use crate::cores;
 use crate::done::Done;
 use crate::error::Result;
 #[cfg(feature = "faults")]
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
-use crate::memory::{Bytes, Charge, THREAD, Usage, Use};
+use crate::memory::{Bytes, Usage};
 use crate::watch::{Priority, Watch};
-use rayon::ThreadPoolBuilder;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Whether the CPU has instructions that multiply 8-bit integers and add the products: VNNI, or the dot products of ARM.
@@ -72,9 +76,6 @@ const LIGHT: usize = 1_000_000;
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
 const LONG_READ: usize = 512 << 10;
 
-/// The members of a pool, at most: beyond, they would be in each other's way.
-const MOST_MEMBERS: usize = 256;
-
 /// The backend of one context.
 #[derive(Clone, Debug)]
 pub struct Cpu(Arc<Shared>);
@@ -85,12 +86,10 @@ struct Shared {
     usage: Arc<Usage>,
     host_thread: Arc<HostThread>,
     target: Target,
-    /// Copies what is read. Started by the first work that is worth it.
-    copy_pool: OnceLock<Option<(rayon::ThreadPool, Charge)>>,
-    /// Helps whoever runs a graph. Likewise.
-    pool: OnceLock<Option<(ThreadPool, Charge)>>,
-    long: Lane,
-    short: Lane,
+    /// Its runs, long and short ones.
+    long: Runs,
+    short: Runs,
+    crew: Arc<Crew>,
     /// How many graphs are being run.
     under_way: AtomicUsize,
     idle_policy: IdlePolicy,
@@ -99,68 +98,42 @@ struct Shared {
 }
 
 impl Cpu {
-    /// A backend with that many threads; 0 means as many as this process may use.
+    /// A backend with that many threads of its own.
     pub fn new(threads: usize) -> Self {
-        let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
-        Cpu::on(Target::of_this_machine(if threads == 0 { available() } else { threads }))
+        Cpu::on(Target::of_this_machine(threads.max(1)), Performance::default(), Crew::new(threads))
+    }
+
+    /// A backend with threads of the process's, so many of them; 0 means as many as this process may use.
+    ///
+    /// # Errors
+    /// `NotSupportedError` when the environment asks for what is no number of threads.
+    pub fn of_process(threads: usize, performance: Performance) -> Result<Self> {
+        let (crew, threads) = Crew::of_process(threads)?;
+        Ok(Cpu::on(Target::of_this_machine(threads), performance, crew))
     }
 
     /// One whose kernels take problems of any size, for tests.
     pub fn of_any_size(threads: usize) -> Self {
-        Cpu::on(Target { tuning: &ANY_SIZE, ..Target::of_this_machine(threads) })
+        let target = Target { tuning: &ANY_SIZE, ..Target::of_this_machine(threads) };
+        Cpu::on(target, Performance::default(), Crew::new(threads))
     }
 
-    fn on(target: Target) -> Self {
-        let threads = target.threads;
+    fn on(target: Target, performance: Performance, crew: Arc<Crew>) -> Self {
         let cancel = Cancel::default();
-        let usage = Arc::<Usage>::default();
-        let lane = |name, most| Lane::new(name, most, most > 1, cancel.clone(), usage.clone());
+        let streams = Streams { threads: target.threads, performance };
         Cpu(Arc::new(Shared {
             limits: Arc::new(Limits::everything()),
             host_thread: Arc::default(),
             target,
-            copy_pool: OnceLock::new(),
-            pool: OnceLock::new(),
-            long: lane("webnn run", threads),
-            short: lane("webnn short run", 1),
-            usage,
+            long: crew.long.enter(streams),
+            short: crew.short.enter(streams),
+            crew,
+            usage: Arc::default(),
             under_way: AtomicUsize::new(0),
             idle_policy: IdlePolicy::new(),
             capabilities: CpuCapabilities { cancel: cancel.clone(), target, is_of_build: true },
             cancel,
         }))
-    }
-
-    /// The threads that help whoever runs a graph; nothing for a single thread, or when the system gives no others.
-    fn pool(&self) -> Option<&ThreadPool> {
-        let start = || {
-            let cancel = self.0.cancel.clone();
-            let members = self.0.target.threads.min(MOST_MEMBERS);
-            let pool =
-                (members > 1).then(|| ThreadPool::new(members, self.0.host_thread.clone(), move || cancel.adopt_thread()))??;
-            Some((pool, self.overhead(members - 1)))
-        };
-        self.0.pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
-    }
-
-    /// The threads that copy; nothing when the system gives none, and then work is done where it is asked for.
-    fn copy_pool(&self) -> Option<&rayon::ThreadPool> {
-        let start = || {
-            let cancel = self.0.cancel.clone();
-            ThreadPoolBuilder::new()
-                .num_threads(self.0.target.threads)
-                .thread_name(|number| format!("webnn cpu {number}"))
-                .start_handler(move |_| cancel.adopt_thread())
-                .build()
-                .ok()
-                .map(|pool| (pool, self.overhead(self.0.target.threads)))
-        };
-        self.0.copy_pool.get_or_init(start).as_ref().map(|(pool, _)| pool)
-    }
-
-    /// Counts threads.
-    fn overhead(&self, threads: usize) -> Charge {
-        self.0.usage.charge(Use::Overhead, threads * THREAD)
     }
 }
 
@@ -202,7 +175,7 @@ impl Backend for Cpu {
     }
 
     fn leaves_a_core(&self) -> bool {
-        std::thread::available_parallelism().is_ok_and(|cores| cores.get() > self.0.target.threads)
+        cores::count() > self.0.target.threads
     }
 
     fn works_here(&self) -> bool {
@@ -265,7 +238,7 @@ impl Backend for Cpu {
                 Ok(())
             });
         };
-        match if long { self.copy_pool() } else { None } {
+        match if long { self.0.crew.copy_pool() } else { None } {
             Some(pool) => pool.spawn(work),
             None => work(),
         }
@@ -278,42 +251,50 @@ impl Backend for Cpu {
         let under_way = UnderWay::begin(&self.0);
         let (number, here, alone) = (turn.number, turn.here, turn.alone && under_way.is_alone);
         let (watch, priority) = (turn.watch.clone(), turn.priority);
-        let work = move |help, place: Option<&Place>| {
+        let work = move |threads, place: Option<&Place>, alone: Option<Alone<'_>>| {
             done.run(|| {
                 // It may have waited for long.
                 turn.watch.begin()?;
                 let cancel = cpu.0.cancel.of_run(turn.watch);
                 let run = || cancel.during(|| executable.run(&bindings, &cancel, || place.into_iter().for_each(Place::give_way)));
                 let begin = Instant::now();
-                let (result, threads) = match if help == Help::Pool { cpu.pool() } else { None } {
-                    Some(pool) => {
-                        // Whoever copies the inputs needs a core; a pool that waits with us would take it.
-                        executable.wait_for_first(&bindings)?;
-                        (pool.run(run), cpu.0.target.threads)
-                    }
-                    None => (run(), 1),
+                let (result, threads) = match thread_pool::help_another(&cancel, run) {
+                    Ok(done) => done,
+                    Err(run) => match cpu.0.crew.pool(threads) {
+                        Some(pool) => {
+                            // Whoever copies the inputs needs a core; a pool that waits with us would take it.
+                            executable.wait_for_first(&bindings)?;
+                            (pool.run(&cancel, &cpu.0.host_thread, run), threads)
+                        }
+                        None => (run(), 1),
+                    },
                 };
                 if result.is_ok() && bindings.outputs.iter().all(Option::is_some) {
                     executable.took(begin.elapsed().saturating_sub(place.map_or(Duration::ZERO, Place::paused)), threads);
                 }
-                // The storage is let go before the end is reported: it may be the last reference.
-                drop((bindings, executable, under_way));
+                // The storage is let go before the end is reported: it may be the last reference. So are the cores: whoever hears of the end
+                // may have the next run for them.
+                drop((bindings, executable, under_way, alone));
+                place.into_iter().for_each(Place::end);
                 result
             });
         };
         // Nothing interrupts what the timeline's thread does.
         let may_be_here = alone && (priority != Priority::Low || estimate < BRIEF);
-        if here {
-            work(Help::Nobody, None);
-        } else if may_be_here && estimate < SHORT {
-            let is_shared = estimate >= BRIEF && !self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
-            work(if is_shared { Help::Pool } else { Help::Nobody }, None);
-        } else if estimate < BRIEF && self.0.short.is_empty() {
-            work(Help::Nobody, None);
-        } else {
-            let lane = if estimate < LIGHT { &self.0.short } else { &self.0.long };
-            lane.push(number, priority, &watch, move |help, place| work(help, Some(place)));
+        if here || (may_be_here && estimate < BRIEF) {
+            return work(1, None, None);
         }
+        if may_be_here && estimate < SHORT {
+            let is_done_alone = self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
+            if let Some(alone) = self.0.long.begin_alone(if is_done_alone { 1 } else { usize::MAX }) {
+                return work(alone.threads, None, Some(alone));
+            }
+        }
+        if estimate < BRIEF && self.0.short.is_empty() {
+            return work(1, None, None);
+        }
+        let runs = if estimate < LIGHT { &self.0.short } else { &self.0.long };
+        runs.push(number, priority, &watch, move |threads, place| work(threads, Some(place), None));
     }
 
     fn lift(&self, number: u64, priority: Priority) {

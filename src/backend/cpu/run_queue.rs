@@ -1,4 +1,5 @@
-//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones in the order in which they were asked for.
+//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones of a context in the order in which they were asked
+//! for. Of equal ones of several contexts that context has its turn whose last run started longest ago.
 //! One that has started has its thread to itself until it ends, but between two of its steps it gives way to a more urgent one.
 //!
 //! None is put off for ever. When a run ends, the next is a less urgent one if [`PASSED`] others have gone before it. One that has
@@ -8,12 +9,11 @@
 //! and the first is put aside until that one has ended. Nor does a lane yield before it sleeps, as threads of pools do: where
 //! the thread pool computes on all cores each of these turns takes a core away from it.
 //!
-//! A context has two lanes. Long runs start one after the other with the whole thread pool's help, or, when there are enough of them
-//! to keep all threads busy, side by side on a thread each, which needs no agreement between threads. Short runs have a thread
-//! of their own, so that they never wait for long ones.
+//! All contexts of a process share two lanes ([`Crew`](super::crew::Crew)). Long runs start one after the other with all threads, or side by
+//! side with a part of them each ([`Streams`]), which needs less agreement between threads. Short runs have threads of their own, one each,
+//! so that they never wait for long ones.
 
-use super::cancel::Cancel;
-use crate::memory::{THREAD, Usage, Use};
+use super::streams::{Streams, Surroundings};
 use crate::thread;
 use crate::watch::{PASSED, Priority, Watch};
 use std::cell::Cell;
@@ -22,18 +22,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Who does the pieces of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Help {
-    /// All threads: no other run of the lane is under way.
-    Pool,
-    /// Only the thread that it runs on.
-    Nobody,
-}
-
 const CLASSES: usize = Priority::ALL.len();
 
-type Work = Box<dyn FnOnce(Help, &Place) + Send>;
+/// So many runs that started alone have waited for another one: there are several callers, each of whom waits for its own.
+const COMPANY: u32 = 4;
+
+/// Done with so many threads.
+type Work = Box<dyn FnOnce(usize, &Place) + Send>;
 
 /// By the number of the request, and by when they came where that is the same.
 type Key = (u64, u64);
@@ -42,13 +37,16 @@ type Key = (u64, u64);
 pub struct Place {
     shared: Arc<Shared>,
     turn: Arc<Started>,
-    help: Help,
+    threads: usize,
     began: Instant,
     paused: Cell<Duration>,
+    /// It uses cores of its own, which it has not let go yet.
+    has_cores: Cell<bool>,
 }
 
 /// What others can see of it.
 struct Started {
+    context: u64,
     number: u64,
     /// How urgent it is now.
     class: AtomicUsize,
@@ -58,6 +56,13 @@ impl Place {
     /// How long others were let pass.
     pub fn paused(&self) -> Duration {
         self.paused.get()
+    }
+
+    /// The run needs its cores no more, though its thread still has to tell of its end.
+    pub fn end(&self) {
+        if self.has_cores.take() {
+            self.shared.lock().end(self.turn.context, self.threads);
+        }
     }
 
     /// Between two steps: whatever is more urgent and waits is done now, on this thread and with this run's help. Its memory is its own.
@@ -71,7 +76,7 @@ impl Place {
                 return;
             };
             let began = Instant::now();
-            self.shared.run(work, turn, self.help);
+            self.shared.run(work, turn, self.threads, false);
             self.paused.set(self.paused.get() + began.elapsed());
         }
     }
@@ -81,13 +86,32 @@ impl Place {
 #[derive(Debug)]
 pub struct Lane {
     shared: Arc<Shared>,
-    name: &'static str,
-    cancel: Cancel,
-    /// Where its threads are counted.
-    usage: Arc<Usage>,
+}
+
+/// The runs of a context in a lane.
+#[derive(Debug)]
+pub struct Runs {
+    shared: Arc<Shared>,
+    context: u64,
+}
+
+/// A run that its caller does, which nobody was before: it uses cores for as long as this lives.
+pub struct Alone<'a> {
+    shared: &'a Arc<Shared>,
+    context: u64,
+    pub threads: usize,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.end(self.context, self.threads);
+        self.shared.call(&mut state);
+    }
 }
 
 struct Shared {
+    name: &'static str,
     state: Mutex<State>,
     /// The class of the most urgent run that waits: for a look without the lock.
     most_urgent: Arc<AtomicUsize>,
@@ -97,81 +121,167 @@ struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Shared")
+        f.write_str(self.name)
+    }
+}
+
+/// What a lane knows of a context.
+struct Context {
+    streams: Streams,
+    /// By class.
+    waiting: [BTreeMap<Key, Work>; CLASSES],
+    /// Runs that have started and not ended, and the threads that they have.
+    running: usize,
+    used: usize,
+    /// The number of the start of its last run.
+    last: u64,
+    /// Nobody asks for more.
+    has_ended: bool,
+}
+
+impl Context {
+    fn waiting(&self) -> usize {
+        self.waiting.iter().map(BTreeMap::len).sum()
+    }
+
+    /// How many of those that wait could be under way now, as far as it is this context's matter.
+    fn could_start(&self) -> usize {
+        let room = self.streams.most().saturating_sub(self.running).min(self.streams.threads.saturating_sub(self.used));
+        self.waiting().min(room)
     }
 }
 
 struct State {
-    /// By class.
-    waiting: [BTreeMap<Key, Work>; CLASSES],
+    contexts: BTreeMap<u64, Context>,
+    /// Contexts that there have been, runs that have come, and runs that have started.
+    entered: u64,
+    pushed: u64,
+    starts: u64,
     /// By class: how many more urgent runs have started since one of these has, while some waited.
     passed: [u32; CLASSES],
     most_urgent: Arc<AtomicUsize>,
     started: Vec<Arc<Started>>,
-    pushed: u64,
-    /// How many may run at once.
-    most: usize,
-    has_pool: bool,
-    /// Threads that there are.
+    /// What all runs share, and what they use of it.
+    cores: usize,
+    used: usize,
+    /// Each run has one thread.
+    is_for_short: bool,
+    /// How many runs lately have waited for the one before and then started alone.
+    company: u32,
+    /// Some run came while another one was under way, since the last start.
+    has_met: bool,
+    /// Threads that there are, and those of them that have nothing to do.
     threads: usize,
-    /// Runs that have started and not ended.
-    running: usize,
-    /// The one that runs has everybody's help.
-    is_shared: bool,
+    idle: usize,
     has_ended: bool,
 }
 
 impl State {
-    /// How the next run would start, if it may start now.
-    fn next(&self) -> Option<Help> {
-        let waiting = self.waiting();
-        if waiting == 0 || self.is_shared || self.running >= self.most {
+    /// The next run that may start now: its context, its class and its threads.
+    fn next(&self) -> Option<(u64, usize, usize)> {
+        let free = self.cores.saturating_sub(self.used);
+        if free == 0 {
             return None;
         }
-        let keeps_all_busy = self.running + waiting >= self.most;
-        if !self.has_pool || (keeps_all_busy && self.most > 1) {
-            return Some(Help::Nobody);
+        let can_start = || self.contexts.iter().filter(|(_, context)| context.could_start() > 0);
+        let has = |class: usize| can_start().any(|(_, context)| !context.waiting[class].is_empty());
+        let waits_enough = (0..CLASSES).rev().find(|&class| self.passed[class] >= PASSED && has(class));
+        let class = waits_enough.or_else(|| (0..CLASSES).find(|&class| has(class)))?;
+        let of_class = can_start().filter(|(_, context)| !context.waiting[class].is_empty());
+        let (id, context) = of_class.min_by_key(|(_, context)| context.last)?;
+        if self.is_for_short {
+            return Some((*id, class, 1));
         }
-        // Too few to be side by side: each has everybody, one after the other.
-        (self.running == 0).then_some(Help::Pool)
+        let now = Surroundings {
+            free,
+            used: context.used,
+            running: context.running,
+            waiting: can_start().map(|(_, context)| context.could_start()).sum(),
+            is_alone: self.used == 0,
+            has_company: self.has_met && self.company >= COMPANY,
+        };
+        context.streams.width(now).map(|threads| (*id, class, threads))
     }
 
-    fn start(&mut self) -> Option<(Work, Arc<Started>, Help)> {
-        let help = self.next()?;
-        let waits_enough = |class: &usize| self.passed[*class] >= PASSED && !self.waiting[*class].is_empty();
-        let class = (0..CLASSES).rev().find(waits_enough).unwrap_or_else(|| self.find_most_urgent());
-        let (work, started) = self.take(class)?;
-        self.running += 1;
-        self.is_shared = help == Help::Pool;
-        Some((work, started, help))
+    fn start(&mut self) -> Option<(Work, Arc<Started>, usize)> {
+        let (id, class, threads) = self.next()?;
+        let is_alone = self.used == 0 && self.contexts.values().map(Context::waiting).sum::<usize>() == 1;
+        let (work, started) = self.take(id, class)?;
+        self.begin(id, threads, is_alone);
+        Some((work, started, threads))
+    }
+
+    fn begin(&mut self, id: u64, threads: usize, is_alone: bool) {
+        self.starts += 1;
+        self.used += threads;
+        if let Some(context) = self.contexts.get_mut(&id) {
+            context.running += 1;
+            context.used += threads;
+            context.last = self.starts;
+        }
+        let has_met = std::mem::replace(&mut self.has_met, false);
+        if is_alone {
+            // Callers that end together do not meet each other once.
+            self.company = if has_met { (self.company + 1).min(2 * COMPANY) } else { self.company / 2 };
+        }
+    }
+
+    fn end(&mut self, id: u64, threads: usize) {
+        self.used -= threads;
+        if let Some(context) = self.contexts.get_mut(&id) {
+            context.running -= 1;
+            context.used -= threads;
+        }
+        self.forget(id);
+    }
+
+    /// What has ended and has nothing to do any more is not known any more.
+    fn forget(&mut self, id: u64) {
+        if self.contexts.get(&id).is_some_and(|context| context.has_ended && context.running == 0 && context.waiting() == 0) {
+            self.contexts.remove(&id);
+        }
     }
 
     /// For whoever gives way to it.
     fn start_more_urgent_than(&mut self, class: usize) -> Option<(Work, Arc<Started>)> {
         let most_urgent = self.find_most_urgent();
-        if most_urgent < class { self.take(most_urgent) } else { None }
+        if most_urgent >= class {
+            return None;
+        }
+        let of_class = self.contexts.iter().filter(|(_, context)| !context.waiting[most_urgent].is_empty());
+        let id = *of_class.min_by_key(|(_, context)| context.last)?.0;
+        self.starts += 1;
+        let (work, started) = self.take(id, most_urgent)?;
+        if let Some(context) = self.contexts.get_mut(&id) {
+            context.last = self.starts;
+        }
+        Some((work, started))
     }
 
-    /// The first run of a class.
-    fn take(&mut self, class: usize) -> Option<(Work, Arc<Started>)> {
-        let ((number, _), work) = self.waiting.get_mut(class)?.pop_first()?;
+    /// The first run of a class of a context.
+    fn take(&mut self, id: u64, class: usize) -> Option<(Work, Arc<Started>)> {
+        let ((number, _), work) = self.contexts.get_mut(&id)?.waiting.get_mut(class)?.pop_first()?;
         self.passed[class] = 0;
-        for (other, passed) in self.passed.iter_mut().enumerate().skip(class + 1) {
-            *passed = if self.waiting[other].is_empty() { 0 } else { *passed + 1 };
+        for other in class + 1..CLASSES {
+            self.passed[other] = if self.has(other) { self.passed[other] + 1 } else { 0 };
         }
         self.note();
-        let started = Arc::new(Started { number, class: AtomicUsize::new(class) });
+        let started = Arc::new(Started { context: id, number, class: AtomicUsize::new(class) });
         self.started.push(started.clone());
         Some((work, started))
     }
 
-    fn waiting(&self) -> usize {
-        self.waiting.iter().map(BTreeMap::len).sum()
+    fn has(&self, class: usize) -> bool {
+        self.contexts.values().any(|context| !context.waiting[class].is_empty())
+    }
+
+    fn is_waiting(&self) -> bool {
+        (0..CLASSES).any(|class| self.has(class))
     }
 
     /// The most urgent class of which some wait; none is [`CLASSES`].
     fn find_most_urgent(&self) -> usize {
-        self.waiting.iter().position(|waiting| !waiting.is_empty()).unwrap_or(CLASSES)
+        (0..CLASSES).find(|&class| self.has(class)).unwrap_or(CLASSES)
     }
 
     /// After each change of what waits.
@@ -180,31 +290,28 @@ impl State {
     }
 
     /// A run is at least so urgent from now on.
-    fn lift(&mut self, number: u64, class: usize) {
+    fn lift(&mut self, id: u64, number: u64, class: usize) {
+        let Some(context) = self.contexts.get_mut(&id) else { return };
         for old in class + 1..CLASSES {
-            let keys: Vec<Key> = self.waiting[old].range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
+            let keys: Vec<Key> = context.waiting[old].range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
             for key in keys {
-                if let Some(work) = self.waiting[old].remove(&key) {
-                    self.waiting[class].insert(key, work);
+                if let Some(work) = context.waiting[old].remove(&key) {
+                    context.waiting[class].insert(key, work);
                 }
             }
         }
-        self.started.iter().filter(|started| started.number == number).for_each(|started| {
+        self.started.iter().filter(|started| (started.context, started.number) == (id, number)).for_each(|started| {
             started.class.fetch_min(class, Ordering::Relaxed);
         });
         self.note();
     }
 
     /// A run that has not started and is not wanted any more.
-    fn remove(&mut self, key: Key) -> Option<Work> {
-        let work = self.waiting.iter_mut().find_map(|waiting| waiting.remove(&key));
+    fn remove(&mut self, id: u64, key: Key) -> Option<Work> {
+        let work = self.contexts.get_mut(&id)?.waiting.iter_mut().find_map(|waiting| waiting.remove(&key));
         self.note();
+        self.forget(id);
         work
-    }
-
-    fn end(&mut self) {
-        self.running -= 1;
-        self.is_shared = false;
     }
 }
 
@@ -213,120 +320,96 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a run that has started.
-    fn run(self: &Arc<Self>, work: Work, turn: Arc<Started>, help: Help) {
-        let place = Place { shared: self.clone(), turn, help, began: Instant::now(), paused: Cell::default() };
-        work(help, &place);
+    /// Does a run that has started, with cores of its own or with those that another one has.
+    fn run(self: &Arc<Self>, work: Work, turn: Arc<Started>, threads: usize, has_cores: bool) {
+        let (paused, has_cores) = (Cell::default(), Cell::new(has_cores));
+        let place = Place { shared: self.clone(), turn, threads, began: Instant::now(), paused, has_cores };
+        work(threads, &place);
+        place.end();
         self.lock().started.retain(|started| !Arc::ptr_eq(started, &place.turn));
     }
 
     /// Does a run that waits for nobody.
-    fn run_here(self: &Arc<Self>, number: u64, class: usize, work: Work) {
-        self.run(work, Arc::new(Started { number, class: AtomicUsize::new(class) }), Help::Nobody);
+    fn run_here(self: &Arc<Self>, context: u64, number: u64, class: usize, work: Work) {
+        self.run(work, Arc::new(Started { context, number, class: AtomicUsize::new(class) }), 1, false);
+    }
+
+    /// Has a thread come, if something can start. Nobody is woken in vain: whoever ends a run looks for the next one.
+    fn call(self: &Arc<Self>, state: &mut State) {
+        // One is there for what waits for the cores of a run that no thread of the lane does.
+        let is_needed = state.next().is_some() || (state.threads == 0 && state.is_waiting());
+        if !is_needed {
+            return;
+        }
+        if state.idle > 0 {
+            self.changed.notify_one();
+        } else if state.threads < state.cores && self.spawn() {
+            state.threads += 1;
+        }
     }
 
     /// The life of a thread.
     fn serve(self: &Arc<Self>) {
         let mut state = self.lock();
         loop {
-            if let Some((work, turn, help)) = state.start() {
+            if let Some((work, turn, threads)) = state.start() {
                 // Another may start beside it.
-                if state.next().is_some() {
-                    self.changed.notify_one();
-                }
+                self.call(&mut state);
                 drop(state);
-                self.run(work, turn, help);
+                self.run(work, turn, threads, true);
                 state = self.lock();
-                state.end();
-            } else if state.has_ended && state.waiting() == 0 {
+            } else if state.has_ended && !state.is_waiting() {
                 self.changed.notify_all();
                 return;
             } else {
+                state.idle += 1;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
             }
-        }
-    }
-}
-
-impl Lane {
-    /// A lane of the context with this flag; `most` runs at once, each with the help of a thread pool if there is one and it is alone.
-    pub fn new(name: &'static str, most: usize, has_pool: bool, cancel: Cancel, usage: Arc<Usage>) -> Lane {
-        let most_urgent = Arc::new(AtomicUsize::new(CLASSES));
-        let state = State {
-            waiting: Default::default(),
-            passed: [0; CLASSES],
-            most_urgent: most_urgent.clone(),
-            started: Vec::new(),
-            pushed: 0,
-            most: most.max(1),
-            has_pool,
-            threads: 0,
-            running: 0,
-            is_shared: false,
-            has_ended: false,
-        };
-        let shared = Shared { state: Mutex::new(state), most_urgent, changed: Condvar::new() };
-        Lane { shared: Arc::new(shared), name, cancel, usage }
-    }
-
-    /// Whether nothing waits or runs.
-    pub fn is_empty(&self) -> bool {
-        let state = self.shared.lock();
-        state.running == 0 && state.waiting() == 0
-    }
-
-    /// A run that was pushed is at least so urgent from now on.
-    pub fn lift(&self, number: u64, priority: Priority) {
-        self.shared.lock().lift(number, priority as usize);
-    }
-
-    /// Has a run done when it is its turn, by the number of its request. Done here when the system gives no thread at all; and when it is
-    /// given up before its turn, whoever does that has it done, which then does nothing but report.
-    ///
-    /// # Panics
-    /// Work must not panic.
-    pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(Help, &Place) + Send + 'static) {
-        let mut state = self.shared.lock();
-        if state.threads < state.most && state.threads <= state.running + state.waiting() && self.spawn() {
-            state.threads += 1;
-        }
-        let class = priority as usize;
-        if state.threads == 0 {
-            drop(state);
-            return self.shared.run_here(number, class, Box::new(work));
-        }
-        state.pushed += 1;
-        let key = (number, state.pushed);
-        state.waiting[class].insert(key, Box::new(work));
-        state.note();
-        // Nobody is woken in vain: whoever ends a run looks for the next one.
-        if state.next().is_some() {
-            self.shared.changed.notify_one();
-        }
-        drop(state);
-        if watch.is_watched() {
-            let shared = Arc::downgrade(&self.shared);
-            watch.when_over(move |_| {
-                let Some(shared) = shared.upgrade() else { return };
-                let work = shared.lock().remove(key);
-                if let Some(work) = work {
-                    shared.run_here(number, class, work);
-                }
-            });
         }
     }
 
     /// Whether the system gives a thread.
-    fn spawn(&self) -> bool {
-        let (shared, cancel) = (self.shared.clone(), self.cancel.clone());
-        let overhead = self.usage.charge(Use::Overhead, THREAD);
-        let serve = move || {
-            let _overhead = overhead;
-            cancel.adopt_thread();
-            shared.serve();
-        };
+    fn spawn(self: &Arc<Self>) -> bool {
+        let shared = self.clone();
         // Nobody waits for its end: it may be the one that drops the last reference to the lane.
-        thread::start(self.name, serve).is_ok()
+        thread::start(self.name, move || shared.serve()).is_ok()
+    }
+}
+
+impl Lane {
+    /// A lane for runs that share so many cores; in one for short runs each has one thread.
+    pub fn new(name: &'static str, cores: usize, is_for_short: bool) -> Lane {
+        let most_urgent = Arc::new(AtomicUsize::new(CLASSES));
+        let state = State {
+            contexts: BTreeMap::new(),
+            entered: 0,
+            pushed: 0,
+            starts: 0,
+            passed: [0; CLASSES],
+            most_urgent: most_urgent.clone(),
+            started: Vec::new(),
+            cores: cores.max(1),
+            used: 0,
+            is_for_short,
+            company: 0,
+            has_met: false,
+            threads: 0,
+            idle: 0,
+            has_ended: false,
+        };
+        Lane { shared: Arc::new(Shared { name, state: Mutex::new(state), most_urgent, changed: Condvar::new() }) }
+    }
+
+    /// The runs of another context. Who asks for more threads than there are cores gets them, and they take turns.
+    pub fn enter(&self, streams: Streams) -> Runs {
+        let mut state = self.shared.lock();
+        state.cores = state.cores.max(streams.threads);
+        state.entered += 1;
+        let (context, last) = (state.entered, state.starts);
+        let waiting = Default::default();
+        state.contexts.insert(context, Context { streams, waiting, running: 0, used: 0, last, has_ended: false });
+        Runs { shared: self.shared.clone(), context }
     }
 }
 
@@ -337,22 +420,108 @@ impl Drop for Lane {
     }
 }
 
+impl Runs {
+    /// Whether no run of the context waits or is under way.
+    pub fn is_empty(&self) -> bool {
+        let state = self.shared.lock();
+        state.contexts.get(&self.context).is_none_or(|context| context.running == 0 && context.waiting() == 0)
+    }
+
+    /// For a run that the caller does now, with at most so many threads: nothing where another is under way or waits, of any context.
+    pub fn begin_alone(&self, most: usize) -> Option<Alone<'_>> {
+        let mut state = self.shared.lock();
+        if state.used > 0 || state.is_waiting() {
+            return None;
+        }
+        let streams = state.contexts.get(&self.context)?.streams;
+        let free = state.cores;
+        let now = Surroundings { free, used: 0, running: 0, waiting: 1, is_alone: true, has_company: false };
+        let threads = streams.width(now)?.min(most).max(1);
+        state.begin(self.context, threads, true);
+        Some(Alone { shared: &self.shared, context: self.context, threads })
+    }
+
+    /// A run that was pushed is at least so urgent from now on.
+    pub fn lift(&self, number: u64, priority: Priority) {
+        self.shared.lock().lift(self.context, number, priority as usize);
+    }
+
+    /// Has a run done when it is its turn, by the number of its request. Done here when the system gives no thread at all; and when it is
+    /// given up before its turn, whoever does that has it done, which then does nothing but report.
+    ///
+    /// # Panics
+    /// Work must not panic.
+    pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(usize, &Place) + Send + 'static) {
+        let (id, class) = (self.context, priority as usize);
+        let mut state = self.shared.lock();
+        state.pushed += 1;
+        let key = (number, state.pushed);
+        state.has_met |= state.used > 0;
+        if let Some(context) = state.contexts.get_mut(&id) {
+            context.waiting[class].insert(key, Box::new(work));
+        }
+        state.note();
+        self.shared.call(&mut state);
+        if state.threads == 0 {
+            let work = state.remove(id, key);
+            drop(state);
+            work.into_iter().for_each(|work| self.shared.run_here(id, number, class, work));
+            return;
+        }
+        drop(state);
+        if watch.is_watched() {
+            let shared = Arc::downgrade(&self.shared);
+            watch.when_over(move |_| {
+                let Some(shared) = shared.upgrade() else { return };
+                let work = shared.lock().remove(id, key);
+                if let Some(work) = work {
+                    shared.run_here(id, number, class, work);
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if let Some(context) = state.contexts.get_mut(&self.context) {
+            context.has_ended = true;
+        }
+        state.forget(self.context);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::streams::Performance;
     use super::*;
     use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
     /// A lane, and what its runs did.
     struct Harness {
         lane: Lane,
-        log: Sender<(&'static str, u64, Help)>,
-        logged: Receiver<(&'static str, u64, Help)>,
+        runs: Runs,
+        log: Sender<Event>,
+        logged: Receiver<Event>,
+    }
+
+    /// A run by its number, and its threads.
+    type Event = (&'static str, u64, usize);
+
+    fn lane(cores: usize) -> Lane {
+        Lane::new("webnn test", cores, false)
+    }
+
+    fn enter(lane: &Lane, threads: usize) -> Runs {
+        lane.enter(Streams { threads, performance: Performance::Adaptive })
     }
 
     impl Harness {
         fn new(most: usize) -> Harness {
             let (log, logged) = unbounded();
-            Harness { lane: Lane::new("webnn test", most, most > 1, Cancel::default(), Arc::default()), log, logged }
+            let lane = lane(most);
+            Harness { runs: enter(&lane, most), lane, log, logged }
         }
 
         /// A run that ends when it is let.
@@ -363,7 +532,7 @@ mod tests {
         fn held_of(&self, number: u64, priority: Priority) -> Sender<()> {
             let (end, ended) = bounded(1);
             let log = self.log.clone();
-            self.lane.push(number, priority, &Watch::default(), move |help, _| {
+            self.runs.push(number, priority, &Watch::default(), move |help, _| {
                 log.send(("start", number, help)).unwrap();
                 ended.recv().unwrap();
                 log.send(("end", number, help)).unwrap();
@@ -371,13 +540,13 @@ mod tests {
             end
         }
 
-        fn next(&self) -> (&'static str, u64, Help) {
+        fn next(&self) -> Event {
             self.logged.recv().unwrap()
         }
 
-        fn rest(self) -> Vec<(&'static str, u64, Help)> {
-            let Harness { lane, log, logged } = self;
-            drop((lane, log));
+        fn rest(self) -> Vec<Event> {
+            let Harness { lane, runs, log, logged } = self;
+            drop((lane, runs, log));
             logged.iter().collect()
         }
     }
@@ -386,14 +555,14 @@ mod tests {
     fn runs_start_in_the_order_in_which_they_were_asked_for() {
         let harness = Harness::new(1);
         let first = harness.held(10);
-        assert_eq!(harness.next(), ("start", 10, Help::Nobody));
+        assert_eq!(harness.next(), ("start", 10, 1));
         // What became ready later may have been asked for earlier.
         let others: Vec<_> = [14, 12, 11, 13].map(|number| harness.held(number)).into();
         for end in others.iter().chain([&first]) {
             end.send(()).unwrap();
         }
         let rest = harness.rest();
-        let expected = (10..15).flat_map(|number| [("start", number, Help::Nobody), ("end", number, Help::Nobody)]);
+        let expected = (10..15).flat_map(|number| [("start", number, 1), ("end", number, 1)]);
         assert!(rest.iter().copied().eq(expected.skip(1)), "{rest:?}");
     }
 
@@ -401,17 +570,18 @@ mod tests {
     fn a_run_that_has_started_is_not_put_aside() {
         // Sixteen clients, each of whom asks again when a run of its has ended.
         let (clients, rounds, threads) = (16, 20, 2);
-        let lane = Arc::new(Lane::new("webnn test", threads, true, Cancel::default(), Arc::default()));
+        let lane = lane(threads);
+        let runs = enter(&lane, threads);
         let (ended, ends) = unbounded();
-        let under_way = Arc::new(Mutex::new(Vec::<(std::thread::ThreadId, Help)>::new()));
+        let under_way = Arc::new(Mutex::new(Vec::<(std::thread::ThreadId, usize)>::new()));
         let ask = |client: u64, number: u64| {
             let (ended, under_way) = (ended.clone(), under_way.clone());
-            lane.push(number, Priority::Normal, &Watch::default(), move |help, _| {
+            runs.push(number, Priority::Normal, &Watch::default(), move |help, _| {
                 let thread = std::thread::current().id();
                 let mut started = under_way.lock().unwrap();
                 // One run at a time on a thread, and nobody beside one that has everybody's help.
                 let is_first = started.iter().all(|(other, _)| *other != thread);
-                let are_apart = started.iter().all(|(_, other)| [help, *other] == [Help::Nobody; 2]);
+                let are_apart = started.iter().all(|(_, other)| [help, *other] == [1; 2]);
                 started.push((thread, help));
                 drop(started);
                 std::thread::yield_now();
@@ -430,41 +600,156 @@ mod tests {
     }
 
     #[test]
-    fn a_run_alone_has_the_team_and_many_run_side_by_side() {
-        let harness = Harness::new(2);
+    fn a_run_alone_has_all_threads_and_many_run_side_by_side() {
+        let most = 2;
+        let harness = Harness::new(most);
         let alone = harness.held(0);
-        assert_eq!(harness.next(), ("start", 0, Help::Pool));
+        assert_eq!(harness.next(), ("start", 0, most));
         let others: Vec<_> = (1..4).map(|number| harness.held(number)).collect();
         alone.send(()).unwrap();
-        assert_eq!(harness.next(), ("end", 0, Help::Pool));
+        assert_eq!(harness.next(), ("end", 0, most));
         let mut started = [harness.next(), harness.next()];
         started.sort_by_key(|(_, number, _)| *number);
-        assert_eq!(started, [("start", 1, Help::Nobody), ("start", 2, Help::Nobody)]);
+        assert_eq!(started, [("start", 1, 1), ("start", 2, 1)]);
         // One beside the last keeps both threads busy.
         others[0].send(()).unwrap();
-        assert_eq!(harness.next(), ("end", 1, Help::Nobody));
-        assert_eq!(harness.next(), ("start", 3, Help::Nobody));
+        assert_eq!(harness.next(), ("end", 1, 1));
+        assert_eq!(harness.next(), ("start", 3, 1));
         others[2].send(()).unwrap();
-        assert_eq!(harness.next(), ("end", 3, Help::Nobody));
+        assert_eq!(harness.next(), ("end", 3, 1));
         others[1].send(()).unwrap();
-        assert_eq!(harness.rest(), [("end", 2, Help::Nobody)]);
+        assert_eq!(harness.rest(), [("end", 2, 1)]);
     }
 
     #[test]
-    fn few_runs_go_one_after_the_other() {
+    fn few_runs_have_a_part_of_the_threads_each() {
         let harness = Harness::new(4);
         let first = harness.held(0);
-        assert_eq!(harness.next(), ("start", 0, Help::Pool));
+        assert_eq!(harness.next(), ("start", 0, 4));
         let others: Vec<_> = (1..4).map(|number| harness.held(number)).collect();
-        for end in others.iter().chain([&first]) {
-            end.send(()).unwrap();
+        first.send(()).unwrap();
+        assert_eq!(harness.next(), ("end", 0, 4));
+        let mut started = [(); 3].map(|()| harness.next());
+        started.sort_by_key(|(_, number, _)| *number);
+        assert_eq!(started, [("start", 1, 1), ("start", 2, 1), ("start", 3, 2)]);
+        drop(others);
+    }
+
+    #[test]
+    fn two_callers_in_turn_are_side_by_side_after_a_while() {
+        let harness = Harness::new(2);
+        let mut ends = vec![harness.held(0)];
+        for number in 0..u64::from(COMPANY) + 1 {
+            assert_eq!(harness.next(), ("start", number, 2));
+            ends.push(harness.held(number + 1));
+            ends[number as usize].send(()).unwrap();
+            assert_eq!(harness.next(), ("end", number, 2));
         }
-        let expected = (0..4).flat_map(|number| [("start", number, Help::Pool), ("end", number, Help::Pool)]);
-        assert!(harness.rest().into_iter().eq(expected.skip(1)));
+        // The other one is likely to come again.
+        let number = u64::from(COMPANY) + 1;
+        assert_eq!(harness.next(), ("start", number, 1));
+        ends.push(harness.held(number + 1));
+        assert_eq!(harness.next(), ("start", number + 1, 1));
+        ends.drain(number as usize..).for_each(|end| end.send(()).unwrap());
+        (0..2).for_each(|_| assert_eq!(harness.next().0, "end"));
+        // It has not come any more.
+        while !harness.runs.is_empty() {
+            std::thread::yield_now();
+        }
+        let end = harness.held(20);
+        assert_eq!(harness.next(), ("start", 20, 2));
+        end.send(()).unwrap();
+    }
+
+    #[test]
+    fn contexts_share_the_cores_and_take_turns() {
+        let lane = lane(2);
+        let contexts = [(); 3].map(|()| enter(&lane, 2));
+        let (log, logged) = unbounded();
+        let held = |context: usize, number: u64| {
+            let (end, ended) = bounded::<()>(1);
+            let log = log.clone();
+            contexts[context].push(number, Priority::Normal, &Watch::default(), move |threads, _| {
+                log.send((context, number, threads)).unwrap();
+                let _ = ended.recv();
+            });
+            end
+        };
+        let first = held(0, 1);
+        assert_eq!(logged.recv().unwrap(), (0, 1, 2));
+        let others: Vec<_> =
+            [(0, 2), (0, 3), (0, 4), (1, 1), (2, 1), (1, 2)].map(|(context, number)| held(context, number)).into();
+        drop(first);
+        let mut found: Vec<_> = (0..2).map(|_| logged.recv().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, [(1, 1, 1), (2, 1, 1)]);
+        assert!(logged.is_empty());
+        drop(others);
+        let mut found: Vec<_> = (0..4).map(|_| logged.recv().unwrap().0).collect();
+        found.sort_unstable();
+        assert_eq!(found, [0, 0, 0, 1]);
+        assert!(lane.shared.lock().threads <= 2);
+    }
+
+    #[test]
+    fn a_context_has_no_more_threads_than_it_asked_for() {
+        let lane = lane(4);
+        let (one, all) = (enter(&lane, 1), enter(&lane, 4));
+        let (log, logged) = unbounded();
+        let held = |runs: &Runs, number: u64| {
+            let (end, ended) = bounded::<()>(1);
+            let log = log.clone();
+            runs.push(number, Priority::Normal, &Watch::default(), move |threads, _| {
+                log.send((number, threads)).unwrap();
+                let _ = ended.recv();
+            });
+            end
+        };
+        let first = held(&one, 1);
+        assert_eq!(logged.recv().unwrap(), (1, 1));
+        let (_second, third) = (held(&one, 2), held(&all, 3));
+        assert_eq!(logged.recv().unwrap(), (3, 3));
+        drop(third);
+        drop(first);
+        assert_eq!(logged.recv().unwrap(), (2, 1));
+    }
+
+    #[test]
+    fn whoever_does_a_run_itself_has_cores_too() {
+        let lane = lane(2);
+        let (one, other) = (enter(&lane, 2), enter(&lane, 2));
+        let alone = one.begin_alone(usize::MAX).unwrap();
+        assert_eq!(alone.threads, 2);
+        assert!(other.begin_alone(usize::MAX).is_none() && !one.is_empty() && other.is_empty());
+        let (sender, done) = bounded(1);
+        other.push(1, Priority::Normal, &Watch::default(), move |threads, _| sender.send(threads).unwrap());
+        assert!(one.begin_alone(1).is_none() && done.is_empty());
+        drop(alone);
+        assert_eq!(done.recv().unwrap(), 2);
+        while !other.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(one.begin_alone(1).unwrap().threads, 1);
+    }
+
+    #[test]
+    fn short_runs_have_a_thread_each() {
+        let lane = Lane::new("webnn test", 2, true);
+        let runs = enter(&lane, 2);
+        let (sender, begun) = bounded(2);
+        let barrier = Arc::new(std::sync::Barrier::new(2));
+        for number in 0..2 {
+            let (sender, barrier) = (sender.clone(), barrier.clone());
+            runs.push(number, Priority::Normal, &Watch::default(), move |threads, _| {
+                barrier.wait();
+                sender.send(threads).unwrap();
+            });
+        }
+        assert_eq!([begun.recv().unwrap(), begun.recv().unwrap()], [1, 1]);
     }
 
     /// The numbers of runs in the order in which they started.
-    fn starts(log: &[(&'static str, u64, Help)]) -> Vec<u64> {
+    fn starts(log: &[Event]) -> Vec<u64> {
         log.iter().filter(|(what, ..)| *what == "start").map(|(_, number, _)| *number).collect()
     }
 
@@ -493,8 +778,8 @@ mod tests {
         harness.next();
         let ends = [(1, Priority::Low), (2, Priority::Low), (3, Priority::High), (4, Priority::Normal)]
             .map(|(number, priority)| harness.held_of(number, priority));
-        harness.lane.lift(2, Priority::High);
-        harness.lane.lift(3, Priority::Normal);
+        harness.runs.lift(2, Priority::High);
+        harness.runs.lift(3, Priority::Normal);
         ends.iter().chain([&first]).for_each(|end| end.send(()).unwrap());
         assert_eq!(starts(&harness.rest()), [2, 3, 4, 1]);
     }
@@ -503,7 +788,7 @@ mod tests {
     fn stepping(harness: &Harness, steps: u64) -> Sender<()> {
         let (go, goes) = unbounded();
         let log = harness.log.clone();
-        harness.lane.push(100, Priority::Low, &Watch::default(), move |help, place| {
+        harness.runs.push(100, Priority::Low, &Watch::default(), move |help, place| {
             // So that its share is no matter.
             std::thread::sleep(Duration::from_millis(50));
             for step in 0..steps {
@@ -529,7 +814,7 @@ mod tests {
                 [("start", 3), ("end", 3), ("start", 2), ("end", 2), ("step", 1)].map(|(what, number)| (what, number, help));
             assert_eq!([(); 5].map(|()| harness.next()), expected);
             // It is as urgent now.
-            harness.lane.lift(100, Priority::High);
+            harness.runs.lift(100, Priority::High);
             harness.held_of(4, Priority::High).send(()).unwrap();
             go.send(()).unwrap();
             assert_eq!(harness.next().0, "step");
@@ -542,7 +827,7 @@ mod tests {
         let harness = Harness::new(1);
         let (begun, begins) = bounded(1);
         let (ended, ends) = bounded(1);
-        harness.lane.push(0, Priority::Low, &Watch::default(), move |_, place| {
+        harness.runs.push(0, Priority::Low, &Watch::default(), move |_, place| {
             begins.recv().unwrap();
             let began = Instant::now();
             while began.elapsed() - place.paused() < Duration::from_millis(20) {
@@ -552,13 +837,13 @@ mod tests {
         });
         // There is always something more urgent.
         for number in 1..2000 {
-            let spin = move |_: Help, _: &Place| {
+            let spin = move |_: usize, _: &Place| {
                 let started = Instant::now();
                 while started.elapsed() < Duration::from_micros(200) {
                     std::hint::spin_loop();
                 }
             };
-            harness.lane.push(number, Priority::High, &Watch::default(), spin);
+            harness.runs.push(number, Priority::High, &Watch::default(), spin);
         }
         begun.send(()).unwrap();
         let (all, paused) = ends.recv().unwrap();
@@ -571,39 +856,28 @@ mod tests {
     fn who_gives_a_run_up_before_its_turn_has_it_done() {
         let harness = Harness::new(1);
         let first = harness.held(0);
-        assert_eq!(harness.next(), ("start", 0, Help::Nobody));
+        assert_eq!(harness.next(), ("start", 0, 1));
         let (watch, (sender, done)) = (Watch::new(false), unbounded());
-        harness.lane.push(1, Priority::Normal, &watch, move |help, _| sender.send((help, std::thread::current().id())).unwrap());
+        harness.runs.push(1, Priority::Normal, &watch, move |help, _| sender.send((help, std::thread::current().id())).unwrap());
         assert!(done.is_empty());
         watch.give_up();
-        assert_eq!(done.try_recv().unwrap(), (Help::Nobody, std::thread::current().id()));
+        assert_eq!(done.try_recv().unwrap(), (1, std::thread::current().id()));
         first.send(()).unwrap();
-        assert_eq!(harness.rest(), [("end", 0, Help::Nobody)]);
+        assert_eq!(harness.rest(), [("end", 0, 1)]);
     }
 
     #[test]
     fn everything_is_done_also_after_the_lane_was_dropped() {
         let (sender, done) = unbounded();
-        let lane = Lane::new("webnn test", 1, false, Cancel::default(), Arc::default());
+        let lane = lane(1);
+        let runs = enter(&lane, 1);
         for number in 0..100 {
             let sender = sender.clone();
-            lane.push(number, Priority::Normal, &Watch::default(), move |_, _| {
+            runs.push(number, Priority::Normal, &Watch::default(), move |_, _| {
                 sender.send((number, std::thread::current().name().map(String::from))).unwrap()
             });
         }
-        drop((lane, sender));
+        drop((lane, runs, sender));
         assert!(done.iter().eq((0..100).map(|number| (number, Some("webnn test".into())))));
-    }
-
-    #[test]
-    fn its_threads_know_the_context() {
-        let cancel = Cancel::default();
-        let lane = Lane::new("webnn test", 1, false, cancel.clone(), Arc::default());
-        cancel.cancel();
-        let (sender, seen) = bounded(1);
-        lane.push(0, Priority::Normal, &Watch::default(), move |_, _| {
-            sender.send(super::super::cancel::current().unwrap().check().is_err()).unwrap()
-        });
-        assert!(seen.recv().unwrap());
     }
 }

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::affinity::Affinity;
+use super::cancel::Cancel;
 use crate::backend::HostThread;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -54,6 +55,9 @@ struct Shared {
     /// The workers, to wake them.
     threads: OnceLock<Box<[Thread]>>,
     affinity: Affinity,
+    /// Whom the members work for, and how often that has changed.
+    works_for: Mutex<Cancel>,
+    changes: AtomicU64,
     /// No dispatch is under way.
     at_rest: AtomicBool,
     has_ended: AtomicBool,
@@ -119,6 +123,17 @@ pub fn members() -> Option<usize> {
     }
 }
 
+/// Does `work`, which is another run's, with the help that this thread has, of whose threads it returns the number; nothing without a pool.
+pub fn help_another<R>(of: &Cancel, work: impl FnOnce() -> R) -> Result<(R, usize), impl FnOnce() -> R> {
+    let Role::Dispatcher(pool) = ROLE.get() else { return Err(work) };
+    // SAFETY: as in `members`.
+    let pool = unsafe { &*pool };
+    let before = pool.shared.work_for(of.clone());
+    let result = work();
+    pool.shared.work_for(before);
+    Ok((result, pool.members()))
+}
+
 /// Calls `body` with every number below `count`, on all members of the pool that works for this thread. `cost` is the work of all
 /// of them in nanoseconds or so.
 pub fn share(count: usize, cost: usize, body: &Body<'_>) {
@@ -130,9 +145,8 @@ pub fn share(count: usize, cost: usize, body: &Body<'_>) {
 }
 
 impl ThreadPool {
-    /// A pool of so many members with the dispatch thread, which gets its work from a host thread; each of the others begins with `start`. Nothing
-    /// when the system gives no threads.
-    pub fn new(members: usize, host_thread: Arc<HostThread>, start: impl Fn() + Clone + Send + 'static) -> Option<ThreadPool> {
+    /// A pool of so many members with the dispatch thread. Nothing when the system gives no threads.
+    pub fn new(members: usize) -> Option<ThreadPool> {
         assert!((2..INSIDE as usize).contains(&members));
         let shared = Arc::new(Shared {
             gate: Padded::default(),
@@ -140,16 +154,17 @@ impl ThreadPool {
             parts: (0..members).map(|_| Padded::default()).collect(),
             asleep: (0..members).map(|_| Padded::default()).collect(),
             threads: OnceLock::new(),
-            affinity: Affinity::new(members - 1, host_thread),
+            affinity: Affinity::new(members - 1),
+            works_for: Mutex::default(),
+            changes: AtomicU64::new(0),
             at_rest: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
             panic: Mutex::default(),
         });
         let mut pool = ThreadPool { shared, workers: Vec::new(), is_led: AtomicBool::new(false) };
         for member in 1..members {
-            let (shared, start) = (pool.shared.clone(), start.clone());
+            let shared = pool.shared.clone();
             let help = move || {
-                start();
                 shared.affinity.enlist(member - 1);
                 shared.help(member);
             };
@@ -160,15 +175,17 @@ impl ThreadPool {
         Some(pool)
     }
 
-    /// Does `work` with the others' help, which the functions of `threads` ask for; alone if they help somebody else now.
-    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+    /// Does `work` with the others' help, which the functions of `threads` ask for; alone if they help somebody else now. Its context gets its
+    /// work from a host thread.
+    pub fn run<R>(&self, of: &Cancel, host_thread: &HostThread, work: impl FnOnce() -> R) -> R {
         if self.is_led.swap(true, Ordering::Acquire) {
             return work();
         }
         let _rest = Rest(self);
         let _role = Taken::take(Role::Dispatcher(self));
         let shared = &*self.shared;
-        shared.affinity.keep();
+        shared.affinity.keep(host_thread);
+        shared.work_for(of.clone());
         shared.at_rest.store(false, Ordering::SeqCst);
         shared.wake_behind(0);
         work()
@@ -260,9 +277,18 @@ impl Share {
 }
 
 impl Shared {
+    /// From now on the members work for this; returns whom they worked for.
+    fn work_for(&self, of: Cancel) -> Cancel {
+        let before = std::mem::replace(&mut *self.works_for.lock().unwrap_or_else(PoisonError::into_inner), of);
+        // The next region tells of it.
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        before
+    }
+
     /// The life of a worker.
     fn help(&self, me: usize) {
         let mut last = 0;
+        let mut changes = 0;
         let mut wait = Wait::default();
         let mut rest = Wait::default();
         while !self.has_ended.load(Ordering::Relaxed) {
@@ -274,6 +300,11 @@ impl Shared {
                     // SAFETY: the gate was open and counts this thread as inside, so the dispatch thread waits in `Region`; what it
                     // wrote before it opened the gate is there.
                     let body = unsafe { &**self.body.get() };
+                    let now = self.changes.load(Ordering::Relaxed);
+                    if now != changes {
+                        changes = now;
+                        self.works_for.lock().unwrap_or_else(PoisonError::into_inner).adopt_thread();
+                    }
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_pieces(me, body))) {
                         *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
                     }
@@ -399,7 +430,12 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     fn pool(members: usize) -> ThreadPool {
-        ThreadPool::new(members, Arc::default(), || ()).unwrap()
+        ThreadPool::new(members).unwrap()
+    }
+
+    /// Has a pool help what works for nobody.
+    fn run<R>(pool: &ThreadPool, work: impl FnOnce() -> R) -> R {
+        pool.run(&Cancel::default(), &HostThread::default(), work)
     }
 
     /// How often each piece was done.
@@ -414,7 +450,7 @@ mod tests {
         for members in 2..6 {
             let pool = pool(members);
             for dispatch in 0..20 {
-                pool.run(|| (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch])));
+                run(&pool, || (0..50).for_each(|count| assert_eq!(counts(count + dispatch), vec![1; count + dispatch])));
             }
         }
     }
@@ -425,7 +461,7 @@ mod tests {
         let pool = pool(2);
         for _ in 0..100 {
             let barrier = std::sync::Barrier::new(2);
-            pool.run(|| share(2, usize::MAX, &|_| _ = barrier.wait()));
+            run(&pool, || share(2, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
@@ -437,7 +473,7 @@ mod tests {
                 yield_now();
             }
             let barrier = std::sync::Barrier::new(3);
-            pool.run(|| share(3, usize::MAX, &|_| _ = barrier.wait()));
+            run(&pool, || share(3, usize::MAX, &|_| _ = barrier.wait()));
         }
     }
 
@@ -445,7 +481,7 @@ mod tests {
     fn inside_of_a_region_everybody_is_alone() {
         let pool = pool(2);
         assert_eq!(members(), None);
-        pool.run(|| {
+        run(&pool, || {
             assert_eq!(members(), Some(2));
             let nested = AtomicUsize::new(0);
             share(8, usize::MAX, &|_| {
@@ -461,13 +497,39 @@ mod tests {
     #[test]
     fn there_is_one_leader() {
         let pool = pool(2);
-        pool.run(|| {
+        run(&pool, || {
             std::thread::scope(|scope| {
-                scope.spawn(|| pool.run(|| assert_eq!(members(), None)));
+                scope.spawn(|| run(&pool, || assert_eq!(members(), None)));
             });
             assert_eq!(counts(5), [1; 5]);
         });
-        pool.run(|| assert_eq!(members(), Some(2)));
+        run(&pool, || assert_eq!(members(), Some(2)));
+    }
+
+    #[test]
+    fn members_work_for_whoever_is_helped() {
+        let pool = pool(2);
+        let (one, other) = (Cancel::default(), Cancel::default());
+        other.cancel();
+        // A piece on each member.
+        let wanted = || {
+            let (barrier, wanted) = (std::sync::Barrier::new(2), AtomicUsize::new(0));
+            share(2, usize::MAX, &|_| {
+                barrier.wait();
+                wanted.fetch_add(usize::from(crate::backend::cpu::cancel::is_wanted()), Ordering::Relaxed);
+            });
+            wanted.into_inner()
+        };
+        let host_thread = HostThread::default();
+        for _ in 0..20 {
+            pool.run(&one, &host_thread, || {
+                assert_eq!(one.during(wanted), 2);
+                let (found, members) = help_another(&other, || other.during(wanted)).ok().unwrap();
+                assert_eq!((found, members), (0, 2));
+                assert_eq!(one.during(wanted), 2);
+            });
+        }
+        assert!(help_another(&one, || ()).is_err());
     }
 
     #[test]
@@ -475,10 +537,10 @@ mod tests {
         let pool = pool(3);
         for bad in 0..30 {
             let region = || share(30, usize::MAX, &|piece| assert_ne!(piece, bad, "so it goes"));
-            let panic = catch_unwind(AssertUnwindSafe(|| pool.run(region))).unwrap_err();
+            let panic = catch_unwind(AssertUnwindSafe(|| run(&pool, region))).unwrap_err();
             assert!(crate::done::from_panic(&*panic).message().contains("so it goes"));
             assert_eq!(members(), None);
-            pool.run(|| assert_eq!(counts(30), [1; 30]));
+            run(&pool, || assert_eq!(counts(30), [1; 30]));
         }
     }
 }

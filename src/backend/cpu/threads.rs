@@ -206,8 +206,8 @@ impl Drop for EndsAll<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::HostThread;
     use cancel::Cancel;
-    use std::sync::Arc;
 
     /// How many of 100 pieces begin when the context ends in one of them.
     fn begun(cancel: &Cancel) -> usize {
@@ -267,15 +267,16 @@ mod tests {
         };
         both();
         rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap().install(both);
-        let pool = thread_pool::ThreadPool::new(3, Arc::default(), || {}).unwrap();
-        pool.run(both);
+        let pool = thread_pool::ThreadPool::new(3).unwrap();
+        let run = |work: &dyn Fn()| pool.run(&Cancel::default(), &HostThread::default(), work);
+        run(&both);
         let panics = || for_each_job(8, usize::MAX, |number| assert_ne!(number, 5));
         let panics = std::panic::AssertUnwindSafe(|| {
             let _flushed = Subnormals::Flushed.begin();
-            pool.run(panics);
+            run(&panics);
         });
         assert!(std::panic::catch_unwind(panics).is_err());
-        pool.run(|| all(Subnormals::Exact));
+        run(&|| all(Subnormals::Exact));
         assert_eq!(wrong.into_inner(), 0);
     }
 

@@ -19,6 +19,9 @@ export type MLDeviceType = 'cpu' | 'gpu' | 'npu';
  */
 export type MLFPMath = 'strict' | 'bf16';
 
+/** Extension: what the threads of the CPU are divided for. */
+export type MLPerformanceHint = 'latency' | 'throughput';
+
 /** What `createContext` should select. See https://www.w3.org/TR/webnn/#api-mlcontextoptions */
 export interface MLContextOptions {
   /** Default: `'default'`. */
@@ -27,8 +30,13 @@ export interface MLContextOptions {
   accelerated?: boolean;
   /** Extension: overrides the two preferences above. */
   deviceType?: MLDeviceType;
-  /** Extension: number of threads on the CPU. Default: the cores that the process may use. */
+  /** Extension: number of threads on the CPU. Default: the cores that the process may use, which all contexts share. */
   numThreads?: number;
+  /**
+   * Extension: how runs divide the threads of the CPU: `'latency'` gives each run all of them, one run after the other; `'throughput'` runs as many
+   * side by side as there are threads; a number is that of runs side by side. Default: what waits decides.
+   */
+  performance?: MLPerformanceHint | number;
   /** Extension: permission to reduce the precision of products; tensors keep their types. No effect on a GPU. Default: `'strict'`. */
   fpMath?: MLFPMath;
   /**
