@@ -354,6 +354,17 @@ test('requests end in time', async () => {
   await short.close();
 });
 
+test('requests for text are requests of their models in the metrics', async () => {
+  const of = async (name, more = '') => Number(new RegExp(`^nv_inference_request_${name}\\{model="plain",version="1"${more}\\} (.*)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1] ?? 0);
+  const [success, failure] = [await of('success'), await of('failure', ',reason="OTHER"')];
+  await post('/v1/chat/completions', { model: 'plain', messages: [{ role: 'user', content: 'say A' }] });
+  await post('/v1/chat/completions', { model: 'plain', messages: [{ role: 'user', content: 'say A' }], stream: true });
+  await post('/v1/completions', { model: 'plain', prompt: 'A', max_tokens: -1 });
+  // Of a stream the last event arrives before it is counted.
+  while ((await of('success')) < success + 2) await setTimeout(5);
+  expect([await of('success'), await of('failure', ',reason="OTHER"')]).toEqual([success + 2, failure + 1]);
+});
+
 describe('a client that hangs up', () => {
   let long;
   beforeAll(async () => {

@@ -86,6 +86,10 @@ withBrowser(`in Chromium${program === undefined ? ' (not found: install it, or n
     const { outputs } = JSON.parse(await browser.evaluate("document.getElementById('answer').textContent"));
     expect(outputs[0].data).toEqual([outputs[0].data[0], outputs[0].data[0]]);
     expect(outputs[0].data[0]).toBeGreaterThan(0);
+    // What it shows follows.
+    await until("[...document.querySelectorAll('#models tr')].find((row) => row.textContent.startsWith('double')).children[3].textContent === '1'");
+    expect(await browser.evaluate("[...document.querySelectorAll('#models tr')].find((row) => row.textContent.startsWith('double')).children[6].textContent")).toMatch(/ ms$/);
+    expect(await browser.evaluate("[...document.querySelectorAll('#load svg')].map((svg) => svg.getAttribute('aria-label').replace(/\\d+/, 'N'))")).toEqual(['Requests under way', 'Requests a second', 'MiB'].map((label) => `${label} in the last minute, N at most`));
     const errors = browser.events.filter(([method, { entry, exceptionDetails }]) => method === 'Runtime.exceptionThrown' || (entry?.level === 'error' && !entry.text.includes('401') && exceptionDetails === undefined));
     expect(errors).toEqual([]);
     const hosts = browser.events.filter(([method]) => method === 'Network.requestWillBeSent').map(([, { request }]) => new URL(request.url)).filter(({ protocol }) => protocol !== 'data:');

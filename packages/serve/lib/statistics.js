@@ -91,6 +91,14 @@ class Statistics {
     this.#waiting.delete(request);
   }
 
+  /** A request for text, whose parts are not timed. @param {number} ms */
+  answered(ms) {
+    this.success.add(ms);
+    this.infer.add(ms);
+    this.inferences++;
+    this.last = Date.now();
+  }
+
   /** @param {'REJECTED' | 'CANCELED' | 'BACKEND' | 'OTHER'} reason @param {number} ms */
   failed(reason, ms) {
     this.failures[reason]++;

@@ -33,7 +33,7 @@ async function openai(fastify, { registry, metrics, limits: { text = {} } = {} }
     reply.header('x-request-id', requestIdOf(request));
     done();
   });
-  const served = { registry, limits, counted };
+  const served = { registry, metrics, limits, counted };
   for (const [path, kind] of [['/v1/chat/completions', chat], ['/v1/completions', completions]]) {
     fastify.post(path, { bodyLimit: BODY }, (request, reply) => generated(request, reply, kind, served));
   }
@@ -111,22 +111,25 @@ function watch(reply, { timeout }) {
 }
 
 /** Embeddings and scores. */
-async function encoded(request, reply, kind, work, { registry, limits, counted }) {
+async function encoded(request, reply, kind, work, served) {
+  const { registry, limits, counted } = served;
   const body = readBody(request.body, limits);
   const name = nameOf(body, kind, registry);
   const { signal } = watch(reply, limits);
-  const result = await registry.use(name, undefined, ({ hub }) => inSpan(request, kind, name, () => work(body, hub.text, { limits, signal, name })));
+  const result = await registry.use(name, undefined, (model) => followed({ request, reply, kind, model, served }, () => work(body, model.hub.text, { limits, signal, name })));
   if (result.usage !== undefined) counted.prompt(name, result.usage.prompt_tokens);
   return result;
 }
 
 /** Chats and completions. */
-async function generated(request, reply, kind, { registry, limits, counted }) {
+async function generated(request, reply, kind, served) {
+  const { registry, limits, counted } = served;
   const body = readBody(request.body, limits);
   const name = nameOf(body, 'generate', registry);
   const gone = watch(reply, limits);
   const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
-  return registry.use(name, undefined, ({ hub: { text: model } }) => inSpan(request, kind, name, async () => {
+  return registry.use(name, undefined, (loaded) => followed({ request, reply, kind, model: loaded, served }, async () => {
+    const model = loaded.hub.text;
     const wish = await kind.read(body, model, limits, gone.signal);
     const usage = counted.begin(name, wish);
     const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
@@ -145,10 +148,28 @@ async function generated(request, reply, kind, { registry, limits, counted }) {
 /** OpenTelemetry's names of what is done. */
 const OPERATIONS = new Map(/** @type {[any, string][]} */ ([[chat, 'chat'], [completions, 'text_completion'], ['embed', 'embeddings'], ['rerank', 'rerank']]));
 
-/** Work in a span. */
-function inSpan({ headers }, kind, model, work) {
+/** Work in a span, which is counted as a request of its model. */
+async function followed({ request, reply, kind, model: { name, version }, served: { metrics } }, work) {
   const operation = OPERATIONS.get(kind);
-  return traced(`${operation} ${model}`, headers, { 'gen_ai.operation.name': operation, 'gen_ai.request.model': model }, work);
+  const statistics = metrics.statistics.of(name, version);
+  const began = performance.now();
+  try {
+    const result = await traced(`${operation} ${name}`, request.headers, { 'gen_ai.operation.name': operation, 'gen_ai.request.model': name }, work);
+    const ms = performance.now() - began;
+    if (reply.raw.destroyed && !reply.raw.writableFinished) statistics.failed('CANCELED', ms);
+    else statistics.answered(ms);
+    return result;
+  } catch (error) {
+    statistics.failed(reasonOf(toApiError(error).statusCode), performance.now() - began);
+    throw error;
+  }
+}
+
+/** Why a request failed, as Triton sorts them. */
+function reasonOf(status) {
+  if (status === 499) return 'CANCELED';
+  if (status === 429 || status === 504) return 'REJECTED';
+  return status >= 500 ? 'BACKEND' : 'OTHER';
 }
 
 /** With `stream_options: { include_usage: true }` a chunk without choices comes last, and the others have no usage. */

@@ -26,9 +26,9 @@ async function page(fastify, { registry, metrics, load, context, isReady }) {
     limit: load.maxInFlight,
     memory: context.memoryUsage(),
     process: process.memoryUsage().rss,
-    models: registry.all().map(({ name, version, hub }) => {
+    models: registry.all().map(({ name, version, hub, onnx }) => {
       const { success, fail, infer, queue, pending, executions } = metrics.statistics.of(name, version);
-      return { name, version, kind: hub?.text?.kind ?? 'tensors', success, fail, infer, queue, pending, executions };
+      return { name, version, kind: hub?.text?.kind ?? 'tensors', memory: onnx?.memoryUsage().graphs, success, fail, infer, queue, pending, executions };
     }),
   }));
 }

@@ -19,19 +19,61 @@ const element = (name, attributes = {}, ...children) => {
   return made;
 };
 const mebibytes = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
+/** States of the last seconds, the latest last. */
+const states = [];
+const KEPT = 60;
+/** Seconds over which figures of now are taken. */
+const NOW = 10;
 const mean = ({ count, ns }) => (count === 0 ? '–' : `${(ns / count / 1e6).toFixed(2)} ms`);
+
+/** What a duration of a model has gained in the last seconds. */
+function recent(name, version, key) {
+  const latest = states.at(-1);
+  const before = states.find(({ at }) => latest.at - at <= NOW * 1000) ?? latest;
+  const of = (state) => state.models.find((model) => model.name === name && model.version === version)?.[key] ?? { count: 0, ns: 0 };
+  const [from, to] = [of(before), of(latest)];
+  return { count: to.count - from.count, ns: to.ns - from.ns, seconds: Math.max((latest.at - before.at) / 1000, 1) };
+}
+
+const perSecond = ({ count, seconds }) => (count / seconds).toFixed(count < 10 * seconds ? 1 : 0);
+
+/** A line of the last minute. */
+function chart(label, values) {
+  const most = Math.max(1, ...values);
+  const points = values.map((value, i) => `${((KEPT - values.length + i) / (KEPT - 1)) * 100},${28 - (value / most) * 26}`).join(' ');
+  const svg = $('chart').content.firstElementChild.cloneNode(true);
+  svg.setAttribute('aria-label', `${label} in the last minute, ${most.toFixed(0)} at most`);
+  svg.firstElementChild.setAttribute('points', points);
+  return svg;
+}
+
+/** Requests of all models in a second, for each of the kept seconds. */
+function rates() {
+  const total = ({ models }) => models.reduce((sum, { success, fail }) => sum + success.count + fail.count, 0);
+  return states.slice(1).map((state, i) => Math.max(0, ((total(state) - total(states[i])) * 1000) / (state.at - states[i].at)));
+}
 
 function showLoad({ running, limit, memory, process }) {
   const { graphs, scratch, caches } = memory;
-  const values = { 'Requests under way': `${running} of ${limit}`, Weights: mebibytes(graphs), 'Scratch memory': mebibytes(scratch), Caches: mebibytes(caches), Process: mebibytes(process) };
-  $('load').replaceChildren(...Object.entries(values).map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value))));
+  const each = rates();
+  const rate = each.slice(-NOW).reduce((sum, one) => sum + one, 0) / Math.max(1, Math.min(NOW, each.length));
+  const values = {
+    'Requests under way': [`${running} of ${limit}`, chart('Requests under way', states.map((state) => state.running))],
+    'Requests a second': [rate.toFixed(rate < 10 ? 1 : 0), chart('Requests a second', each)],
+    Weights: [mebibytes(graphs)],
+    'Scratch memory': [mebibytes(scratch)],
+    Caches: [mebibytes(caches)],
+    Process: [mebibytes(process), chart('MiB', states.map((state) => state.process / 2 ** 20))],
+  };
+  $('load').replaceChildren(...Object.entries(values).map(([name, [value, ...more]]) => element('div', {}, element('dt', {}, name), element('dd', {}, value, ...more))));
 }
 
 function showModels(models) {
   $('models').replaceChildren(
-    ...models.map(({ name, version, kind, success, fail, infer, queue, pending, executions }) => {
+    ...models.map(({ name, version, kind, memory, success, fail, infer, queue, pending, executions }) => {
       const size = executions > 0 ? (success.count / executions).toFixed(2) : '–';
-      const cells = [version, kind, success.count, fail.count, mean(infer), mean(queue), pending, size];
+      const now = recent(name, version, 'success');
+      const cells = [version, kind, success.count, fail.count, perSecond(now), mean(now), mean(infer), mean(queue), pending, size, memory === undefined ? '–' : mebibytes(memory)];
       return element('tr', {}, element('th', { scope: 'row' }, name), ...cells.map((cell) => element('td', {}, String(cell))));
     }),
   );
@@ -46,7 +88,9 @@ function showModels(models) {
 
 async function refresh() {
   try {
-    const state = await ask('/page/state');
+    const state = { ...(await ask('/page/state')), at: performance.now() };
+    states.push(state);
+    if (states.length > KEPT) states.shift();
     $('status').textContent = state.ready ? 'ready' : 'not ready';
     $('status').className = state.ready ? '' : 'bad';
     showLoad(state);
@@ -134,6 +178,9 @@ function requestFor([name, version, kind]) {
 
 const short = (_key, value) => (Array.isArray(value) && value.length > 64 && typeof value[0] !== 'object' ? [...value.slice(0, 64), `… ${value.length} elements`] : value);
 
+/** Lists of numbers in a line. */
+const compact = (text) => text.replace(/\[[^[\]{}]*\]/g, (list) => list.replace(/\s+/g, ' '));
+
 async function runModel(event) {
   event.preventDefault();
   const began = performance.now();
@@ -142,7 +189,7 @@ async function runModel(event) {
     const [url, body] = requestFor(chosenModel());
     const answer = await ask(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
     $('answer').className = '';
-    $('answer').textContent = answer.choices?.[0]?.message?.content ?? JSON.stringify(answer, short, 1);
+    $('answer').textContent = answer.choices?.[0]?.message?.content ?? compact(JSON.stringify(answer, short, 2));
   } catch (error) {
     $('answer').className = 'bad';
     $('answer').textContent = error.message;
