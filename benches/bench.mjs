@@ -180,6 +180,16 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --overhead          instead of a model: what the server adds to a run of a tiny one, beside servers that do nothing
   --json FILE         write everything that was measured`,
   },
+  constrain: {
+    file: './constrain.mjs',
+    about: 'the masks of constrained output for a large vocabulary',
+    usage: `constrain [options]
+
+  --tokens N       tokens of a made-up vocabulary (default 150000)
+  --tokenizer FILE tokenizer.json of a model, with a token for the end among its special ones
+  --texts N        texts of each constraint (default 20)
+  --json FILE      write everything that was measured`,
+  },
   observing: {
     file: './observing.mjs',
     about: 'what diagnostics channels and WEBNN_TRACE take, on and off',

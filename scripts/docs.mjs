@@ -8,7 +8,7 @@ const OUTPUT = inRepository('target', 'docs');
 const PAGES = ['getting-started', 'webnn', 'devices', 'performance', 'onnx', 'onnx-operators', 'refused-models', 'generate', 'fp-math', 'migrating'];
 const MORE_PAGES = ['onnxruntime', 'transformers', 'servers', 'serving', 'serving-text', 'bundlers', 'bun-deno', 'browser', 'webgpu', 'extensions', 'adding-an-operator'];
 const OTHERS = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'benches/README.md', 'benches/RESULTS.md', 'packages/onnxruntime-node/README.md', 'packages/serve/README.md', 'packages/constrain/README.md'];
-const EXAMPLES = ['digits', 'embeddings', 'images', 'generate', 'chat', 'bulk', 'webgpu', 'litert'].map((name) => `examples/${name}/README.md`);
+const EXAMPLES = ['digits', 'embeddings', 'images', 'generate', 'chat', 'extraction', 'bulk', 'webgpu', 'litert'].map((name) => `examples/${name}/README.md`);
 const TYPINGS = ['index.d.ts', 'lib/onnx.d.ts', 'lib/generate.d.ts', 'lib/onnxruntime.d.ts', 'lib/webgpu.d.ts'];
 const LANGUAGES = ['javascript', 'typescript', 'json', 'jsonc', 'yaml', 'sh', 'rust', 'python'];
 

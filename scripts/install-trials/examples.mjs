@@ -71,7 +71,13 @@ const uses = {
   },
 };
 
-const examples = readdirSync(inRepository('examples')).filter((name) => existsSync(inRepository('examples', name, 'package.json')));
+/** What has no package yet: `packages/constrain` has a native part, which is built in a clone. */
+const unpublished = ['@webnn-node/constrain'];
+
+const examples = readdirSync(inRepository('examples')).filter((name) => {
+  const file = inRepository('examples', name, 'package.json');
+  return existsSync(file) && !unpublished.some((other) => other in JSON.parse(readFileSync(file, 'utf8')).dependencies);
+});
 
 export const exampleTrials = ({ folder, version, quick }) => (quick ? [] : examples.map((example) => [`examples/${example}, without install scripts`, async () => {
   const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
