@@ -107,6 +107,6 @@ test('holds no addon with a path of the machine that built it', () => {
 
 test('holds no addon that wants more of a system than Node.js does', () => {
   expect(check("checks.newerThan('GLIBC_2.28 GLIBC_2.2.5 GLIBC_2.35 GLIBC_2.9', '2.28')")).toBe("[ '2.35' ]");
-  const imports = ['KERNEL32.dll', 'api-ms-win-core-synch-l1-2-0.dll', 'libgcc_s_seh-1.dll', 'dxgi.dll'].map((name) => `\tDLL Name: ${name}`).join('\n');
-  expect(check(`checks.foreignImports(${JSON.stringify(imports)})`)).toBe("[ 'libgcc_s_seh-1.dll', 'dxgi.dll' ]");
+  const imports = ['KERNEL32.dll', 'api-ms-win-core-synch-l1-2-0.dll', 'libgcc_s_seh-1.dll', 'd3d12.dll'].map((name) => `\tDLL Name: ${name}`).join('\n');
+  expect(check(`checks.foreignImports(${JSON.stringify(imports)})`)).toBe("[ 'libgcc_s_seh-1.dll', 'd3d12.dll' ]");
 });

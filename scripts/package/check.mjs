@@ -14,8 +14,8 @@ const LARGEST = 20e6;
 /** Libraries that every system has which Node runs on. Neither libstdc++ nor libgcc_s: musl's images lack them. */
 const libraries = /^(lib(c|m|dl|pthread|rt)\.so(\.\d+)?|ld-linux[-\w]*\.so\.\d|libc\.musl-\w+\.so\.1)$/;
 
-/** The same for Windows: none of MinGW's own, and neither DXGI nor Direct3D, which servers without a desktop lack. */
-const windowsLibraries = /^(api-ms-win-(core|crt)-[\w-]+|advapi32|bcrypt|bcryptprimitives|gdi32|kernel32|ntdll|ole32|oleaut32|psapi|shell32|user32|userenv|ws2_32)\.dll$/i;
+/** The same for Windows: none of MinGW's own, and nothing of Direct3D but what `compile.mjs` has MSVC load when it is called. */
+const windowsLibraries = /^(api-ms-win-(core|crt)-[\w-]+|advapi32|bcrypt|bcryptprimitives|dxgi|gdi32|kernel32|ntdll|ole32|oleaut32|psapi|setupapi|shell32|user32|userenv|ws2_32)\.dll$/i;
 
 /** @returns {Promise<number>} its size */
 export async function checkAddon(name, part, file) {

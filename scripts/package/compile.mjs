@@ -12,6 +12,9 @@ const profile = 'published';
 const folder = inRepository('target', 'package');
 export const symbols = inRepository('dist', 'symbols');
 
+/** Servers without a desktop may lack them. MSVC's linker has them loaded when a GPU is looked for, and that of MinGW with the addon. */
+const delayed = ['dxgi.dll', 'setupapi.dll'];
+
 /** @returns {Promise<string>} the stripped addon; what debuggers want beside it is in dist/symbols */
 export async function compileAddon(name, part) {
   const target = targets[name];
@@ -19,7 +22,7 @@ export async function compileAddon(name, part) {
   const command = zig === undefined ? ['build', '--target', triple] : ['zigbuild', '--target', triple + zig];
   const flags = [...(target.flags ?? []), ...(await remapping())];
   // The linker writes the path of MSVC's file of symbols into the library.
-  if (triple.includes('msvc')) flags.push('-Clink-arg=/PDBALTPATH:%_PDB%');
+  if (triple.includes('msvc')) flags.push('-Clink-arg=/PDBALTPATH:%_PDB%', ...delayed.map((library) => `-Clink-arg=/DELAYLOAD:${library}`), '-Clink-arg=delayimp.lib');
   // Apple's symbols are made into a folder of their own by cargo, and MSVC's into a file.
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
   // With symbols zig's linker keeps what nobody calls. What is published for Windows is MSVC's, and that has them.
