@@ -7,6 +7,7 @@ import path from 'node:path';
 import { archiveTrials } from './install-trials/archives.mjs';
 import { bundlerTrials } from './install-trials/bundlers.mjs';
 import { cloneTrials } from './install-trials/clone.mjs';
+import { constrainTrials } from './install-trials/constrain.mjs';
 import { copyTrials } from './install-trials/copies.mjs';
 import { exampleTrials } from './install-trials/examples.mjs';
 import { managerTrials } from './install-trials/managers.mjs';
@@ -46,7 +47,7 @@ await trial('npm install from the tarballs', async () => {
   expected = await runTrial(process.execPath, ['trial.cjs'], { cwd: project.folder });
 }, true);
 const setting = { registry, project, folder, version, own, published, expected, quick, times: quick ? 3 : 100 };
-const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, serveTrials, cloneTrials, systemTrials, windowsTrials, workflowTrials];
+const groups = [runtimeTrials, managerTrials, mendingTrials, copyTrials, bundlerTrials, nextTrials, archiveTrials, networkTrials, readmeTrials, overrideTrials, exampleTrials, constrainTrials, serveTrials, cloneTrials, systemTrials, windowsTrials, workflowTrials];
 if (expected) for (const group of groups) for (const [name, work] of group(setting)) await trial(name, work);
 registry.close();
 project.remove();
