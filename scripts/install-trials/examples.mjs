@@ -38,13 +38,15 @@ async function answer(project, models) {
   }
 }
 
-/** An example as somebody has it who followed its README, except that webnn-node comes from the tarballs. */
+/** An example as somebody has it who followed its README, except that our packages come from the tarballs. */
 async function install(example, registry, version) {
   const project = new Project(registry);
   const source = inRepository('examples', example);
   cpSync(source, project.folder, { recursive: true, filter: (name) => !/node_modules|weights|[/\\]model$/.test(path.relative(source, name)) });
   const description = JSON.parse(project.read('package.json'));
-  description.dependencies['webnn-node'] = version;
+  for (const name of Object.keys(description.dependencies)) {
+    if (name === 'webnn-node' || name.startsWith('@webnn-node/')) description.dependencies[name] = version;
+  }
   project.write('package.json', JSON.stringify(description));
   await project.npm('install', '--ignore-scripts');
   const scripts = withInstallScripts(path.join(project.folder, 'node_modules'));
@@ -71,13 +73,7 @@ const uses = {
   },
 };
 
-/** What has no package yet: `packages/constrain` has a native part, which is built in a clone. */
-const unpublished = ['@webnn-node/constrain'];
-
-const examples = readdirSync(inRepository('examples')).filter((name) => {
-  const file = inRepository('examples', name, 'package.json');
-  return existsSync(file) && !unpublished.some((other) => other in JSON.parse(readFileSync(file, 'utf8')).dependencies);
-});
+const examples = readdirSync(inRepository('examples')).filter((name) => existsSync(inRepository('examples', name, 'package.json')));
 
 export const exampleTrials = ({ folder, version, quick }) => (quick ? [] : examples.map((example) => [`examples/${example}, without install scripts`, async () => {
   const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
