@@ -122,8 +122,18 @@ describe('C22: contexts share the threads of the process', () => {
     expect(runs).toBeGreaterThanOrEqual(1);
   });
 
+  onLinux('each run with all of them, or with one', async () => {
+    const [latency, throughput] = await Promise.all(['latency', 'throughput'].map(async (performance) => {
+      const { stdout } = await start(process.execPath, [file, 'contexts', '3', performance], { WEBNN_NUM_THREADS: '3' });
+      return JSON.parse(stdout);
+    }));
+    // One pool of three, of which two are beside the leader.
+    expect(latency.pool).toBe(2);
+    expect(throughput.pool).toBeUndefined();
+  });
+
   onLinux('and a single core needs no pool', async () => {
-    const { stdout } = await start(process.execPath, [file, 'contexts', '8'], { WEBNN_NUM_THREADS: '1' });
+    const { stdout } = await start(process.execPath, [file, 'contexts', '3'], { WEBNN_NUM_THREADS: '1' });
     expect(JSON.parse(stdout)).toEqual({ run: 1, 'short run': 1 });
   });
 

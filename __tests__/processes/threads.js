@@ -1,6 +1,6 @@
 'use strict';
 
-// threads.js contexts|workers <count>: so many contexts, or workers with a context each, compute at the same time. The last line is the threads
+// threads.js contexts|workers <count> [performance]: so many contexts, or workers with a context each, compute at the same time. The last line is the threads
 // of this process that compute, by what they do.
 
 const { readFileSync, readdirSync } = require('node:fs');
@@ -8,11 +8,11 @@ const { once } = require('node:events');
 const { Worker, isMainThread, parentPort } = require('node:worker_threads');
 const { ml, MLGraphBuilder } = require('../..');
 
-const ROUNDS = 6;
+const ROUNDS = 3;
 
 /** A graph of some milliseconds, one of less than one, and a result that is long enough to be copied by others. */
 async function prepare() {
-  const context = await ml.createContext({ deviceType: 'cpu' });
+  const context = await ml.createContext({ deviceType: 'cpu', performance: process.argv[4] });
   const build = async (size, length) => {
     const builder = new MLGraphBuilder(context);
     const x = builder.input('x', { dataType: 'float32', shape: [size, size] });
@@ -20,7 +20,7 @@ async function prepare() {
     for (let i = 0; i < length; i++) y = builder.matmul(y, x);
     return { graph: await builder.build({ y }), size };
   };
-  const graphs = [await build(512, 4), await build(128, 3)];
+  const graphs = [await build(512, 2), await build(128, 3)];
   const tensors = await Promise.all(graphs.map(({ size }) => Promise.all(['x', 'y'].map(() => {
     return context.createTensor({ dataType: 'float32', shape: [size, size], readable: true, writable: true });
   }))));
@@ -56,7 +56,7 @@ async function main(kind, count) {
     console.log(JSON.stringify(threads()));
     return;
   }
-  const workers = Array.from({ length: count }, () => new Worker(__filename));
+  const workers = Array.from({ length: count }, () => new Worker(__filename, { argv: process.argv.slice(2) }));
   await Promise.all(workers.map((worker) => once(worker, 'message')));
   workers.forEach((worker) => worker.postMessage('go'));
   await Promise.all(workers.map((worker) => once(worker, 'message')));

@@ -64,7 +64,7 @@ class Program {
   }
 
   async run(steps) {
-    this.#context = await this.#count(this.#webnn.ml.createContext(this.#sharing?.target ?? { accelerated: false }));
+    this.#context = await this.#count(this.#webnn.ml.createContext(this.#sharing?.target ?? { accelerated: false, numThreads: this.#random(2) && 2, performance: [undefined, 'latency', 'throughput', 2][this.#random(4)] }));
     for (let i = 0; i < TENSORS; i++) await this.#createTensor(i);
     for (let i = 0; i < this.#work.length; i++) await this.#build(i);
     const actions = [
