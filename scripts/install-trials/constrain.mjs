@@ -1,12 +1,14 @@
 // The package that holds text to a schema, from the tarballs: its own addon is installed, and generate() finds it.
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { constrainPart } from '../package/parts.mjs';
 import { startRegistry } from './registry.mjs';
-import { Project, npm, succeed } from './surroundings.mjs';
+import { LeftOut, Project, npm, succeed } from './surroundings.mjs';
 
 const { END, writeChat } = createRequire(import.meta.url)('../../__tests__/serve/openai/folders.js');
 
-export const constrainTrials = ({ folder, version }) => [['@webnn-node/constrain', async () => {
+export const constrainTrials = ({ folder, version, own, registry: built }) => [['@webnn-node/constrain', async () => {
+  if (!built.has(constrainPart.packageOf(own))) throw new LeftOut('there is no package of its addon');
   const registry = await startRegistry(folder, { upstream: (await npm(['config', 'get', 'registry'])).trim() });
   const project = new Project(registry);
   try {
