@@ -28,4 +28,4 @@ function warnOfFewerCores(numThreads) {
   emitWarning('WEBNN_FEWER_CORES', `numThreads: ${numThreads} threads were asked for, but this process may use ${cores()} cores`);
 }
 
-module.exports = { leavesCore, warnOfFewerCores };
+module.exports = { cores, leavesCore, warnOfFewerCores };

@@ -46,6 +46,7 @@ async function run(args) {
   const before = values.compare === undefined ? undefined : readResult(values.compare);
   const given = pairs('input', values.input);
   const dimensions = freeDimensions(values.dimension);
+  const { cores } = require('../cores.js');
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const context = await openContext(values);
@@ -70,7 +71,7 @@ async function run(args) {
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
     device: values.device,
     fpMath: context.fpMath,
-    threads: values.threads === undefined ? os.availableParallelism() : Number(values.threads),
+    threads: values.threads === undefined ? cores() : Number(values.threads),
     inputs: signatures.map(({ name, dataType, shape }) => ({ name, dataType, shape })),
     ...own,
     peakMemoryBytes: process.resourceUsage().maxRSS * 1024,

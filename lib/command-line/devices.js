@@ -12,6 +12,7 @@ const usage = `webnn-node devices [options]
 async function run(args) {
   const { values, positionals } = readOptions(args, {});
   if (positionals.length > 0) throw new Usage(`found ${JSON.stringify(positionals[0])}, allowed no argument`);
+  const { cores } = require('../cores.js');
   const { ml } = require('../index.js');
   const devices = [];
   for (const deviceType of ['cpu', 'gpu', 'npu']) {
@@ -23,7 +24,7 @@ async function run(args) {
       devices.push({ deviceType, available: false, reason: error.message });
     }
   }
-  const cpu = { model: os.cpus()[0]?.model.trim() ?? 'unknown', threads: os.availableParallelism() };
+  const cpu = { model: os.cpus()[0]?.model.trim() ?? 'unknown', threads: cores() };
   if (values.json) {
     console.log(JSON.stringify({ devices, cpu }, null, 2));
     return;

@@ -42,6 +42,7 @@ async function run(args) {
   const given = pairs('input', values.input);
   const dimensions = freeDimensions(values.dimension);
   const repeat = count('repeat', values.repeat);
+  const { cores } = require('../cores.js');
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const context = await openContext({ ...values, device: 'cpu' });
@@ -54,7 +55,7 @@ async function run(args) {
   for (let i = 0; i < repeat; i++) await model.run(inputs);
   profile.stop();
   const summary = { ...summaryOf(profile.runs), peak: await profile.peak() };
-  if (values.html !== undefined) writeFileSync(values.html, page(file, Number(values.threads ?? os.availableParallelism()), summary, profile.runs));
+  if (values.html !== undefined) writeFileSync(values.html, page(file, Number(values.threads ?? cores()), summary, profile.runs));
   console.log(values.trace ? JSON.stringify(profile) : values.json ? JSON.stringify(summary, null, 2) : text(summary));
   model.destroy();
   context.destroy();
