@@ -220,14 +220,14 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
     const { signal } = new AbortController();
     await context.readTensor(y, logging({ signal }, log));
     const all = ['priority', 'signal', 'timeout'];
-    expect(log).toEqual(['label', 'signal', 'label', ...all, 'label', ...all, ...all, ...all]);
+    expect(log).toEqual(['cache', 'label', 'signal', 'label', ...all, 'label', ...all, ...all, ...all]);
   });
 
   test('of createContext()', async () => {
     const log = [];
     const context = await ml.createContext(logging({}, log));
     const extensions = ['maxQueue', 'memoryLimit', 'numThreads', 'performance'];
-    expect(log).toEqual(['accelerated', 'deviceType', 'fpMath', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
+    expect(log).toEqual(['accelerated', 'cache', 'deviceType', 'fpMath', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
     context.destroy();
   });
 

@@ -4,12 +4,13 @@
 
 const native = require('./native.js');
 const { bufferSource, validateBuffer, viewable } = require('./buffers.js');
-const { beginWatched, signalMember } = require('./cancelling.js');
+const { compile, keep } = require('./building.js');
+const { signalMember } = require('./cancelling.js');
 const { liveContextArgument } = require('./context.js');
 const { bufferFor, dataType, operandDescriptor } = require('./descriptor.js');
 const { traced } = require('./diagnostics.js');
+const { cacheMember } = require('./disk-cache.js');
 const { CONTEXT_LOST, conversionError, invalidState, nativeError, typeError } = require('./errors.js');
-const { createGraph } = require('./graph.js');
 const { expose, receiverOf, requireArguments } = require('./interface.js');
 const { builderOf, createOperand, idOf } = require('./operand.js');
 const { defineOperators, foreignOperand, operand } = require('./operators.js');
@@ -22,8 +23,8 @@ const collected = new FinalizationRegistry((handle) => native.destroyBuilder(han
 /** MLNamedOperands */
 const namedOperands = record(operand);
 
-/** The extensions `{label}` (docs/extensions.md E1) and `{signal}` (C19). */
-const buildOptions = dictionary([{ name: 'label', convert: usvString, absent: '' }, signalMember]);
+/** The extensions `{label}` (docs/extensions.md E1), `{signal}` (C19) and `{cache}` (C23). */
+const buildOptions = dictionary([cacheMember, { name: 'label', convert: usvString, absent: '' }, signalMember]);
 
 let stateOf;
 
@@ -70,10 +71,11 @@ class MLGraphBuilder {
       const builder = self(this, 'build');
       let label = '';
       let signal;
+      let cache;
       try {
         requireArguments(arguments, 1);
         outputs = argument('outputs', outputs, namedOperands);
-        if (options !== undefined) ({ label, signal } = argument('options', options, buildOptions));
+        if (options !== undefined) ({ label, signal, cache } = argument('options', options, buildOptions));
       } catch (error) {
         throw conversionError(error, 'build', label);
       }
@@ -87,7 +89,10 @@ class MLGraphBuilder {
         return idOf(value);
       });
       signal?.throwIfAborted();
-      return traced('build', () => ({ operator: 'build', label, device: builder.context.device }), () => compile(builder, names, ids, label, signal));
+      return traced('build', () => ({ operator: 'build', label, device: builder.context.device }), () => {
+        const kept = keep(builder.handle, cache ?? builder.context.cache, names, ids, label);
+        return compile(builder, { names, ids, label, signal, kept });
+      });
     } catch (error) {
       return Promise.reject(error);
     }
@@ -179,23 +184,6 @@ function constantTensor(builder, value) {
   requireCanBuild(builder, 'constant', '');
   callNative(native.constantTensor, builder.handle, tensor.handle);
   return createOperand(builder);
-}
-
-/** The last steps of build(): the builder ends, and the graph arrives when it is compiled. */
-function compile(builder, names, ids, label, signal) {
-  const { context } = builder;
-  let handle;
-  const entry = {
-    operator: 'build',
-    label,
-    context,
-    arrive: (built) => createGraph(context, handle, label, built),
-    fail: () => context.order.destroyGraph(handle),
-  };
-  return beginWatched(entry, { signal }, (request, watch) => {
-    handle = context.order.build(request, builder.handle, names, ids, label, watch);
-    builder.hasBuilt = true;
-  });
 }
 
 module.exports = { MLGraphBuilder };

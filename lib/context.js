@@ -14,10 +14,13 @@ const { compute, computeSync } = require('./compute.js');
 const { lost, traced } = require('./diagnostics.js');
 const { leavesCore, warnOfFewerCores } = require('./cores.js');
 const { constantTensorDescriptor, tensorDescriptor } = require('./descriptor.js');
+const { folderOfEnvironment } = require('./disk-cache.js');
 const { CONTEXT_LOST, conversionError, exception, invalidState, named, nativeError, typeError } = require('./errors.js');
 const { process } = require('./globals.js');
+const { toGraph } = require('./graph.js');
 const { graphArguments, labelled, namedTensors, runOptions } = require('./graph-arguments.js');
 const { construct, expose, illegalUnless, interfaceType, receiverOf, requireArguments } = require('./interface.js');
+const graphCache = require('./graph-cache.js');
 const { copyLimits } = require('./limits.js');
 const { Order } = require('./order.js');
 const { Queue } = require('./queue.js');
@@ -275,6 +278,45 @@ class MLContext {
     return copyLimits(context.limits);
   }
 
+  /** Of the cache explainer, as are the next three (docs/extensions.md C23). */
+  saveGraph(key, graph) {
+    try {
+      const context = self(this, 'saveGraph');
+      try {
+        requireArguments(arguments, 2);
+        key = argument('key', key, graphCache.graphKey);
+        graph = argument('graph', graph, toGraph);
+      } catch (error) {
+        throw conversionError(error, 'saveGraph');
+      }
+      return graphCache.save(context, key, graph);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  loadGraph(_key) {
+    try {
+      const context = self(this, 'loadGraph');
+      return graphCache.load(context, keyArgument('loadGraph', arguments));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  listGraphs() {
+    try {
+      return graphCache.list(self(this, 'listGraphs'));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  deleteGraph(_key) {
+    const context = self(this, 'deleteGraph');
+    graphCache.remove(context, keyArgument('deleteGraph', arguments));
+  }
+
   /** An extension: resolves when another run may be asked for (docs/extensions.md C21). */
   ready() {
     try {
@@ -303,6 +345,16 @@ class MLContext {
 
 expose(MLContext, stateOf);
 const self = receiverOf('MLContext', stateOf);
+
+/** The only argument of loadGraph() and deleteGraph(). */
+function keyArgument(operator, given) {
+  try {
+    requireArguments(given, 1);
+    return argument('key', given[0], graphCache.graphKey);
+  } catch (error) {
+    throw conversionError(error, operator);
+  }
+}
 
 /** The arguments of dispatch(), with the tensors as the native side has them. */
 function dispatchArguments(context, given) {
@@ -463,9 +515,10 @@ function leaveDevicesAtExit() {
  * @param {string} label
  * @param {number} numThreads 0 for all that there are
  * @param {'strict' | 'bf16'} fpMath a permission, of which only the CPU has a use
- * @param {{priority?: number, timeout?: number, maxQueue?: number}} [runs] how its runs are done that say nothing else, and how many of them there may be
+ * @param {{priority?: number, timeout?: number, maxQueue?: number, cache?: string}} [options] how its runs are done that say nothing else, how many of
+ *   them there may be, and the folder that keeps its graphs
  */
-function createContext(handle, accelerated, device, label, numThreads, fpMath, { priority, timeout, maxQueue } = {}) {
+function createContext(handle, accelerated, device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache } = {}) {
   if (device === 'gpu') leaveDevicesAtExit();
   const state = contextState(handle, accelerated, device, label, native);
   state.leavesCore = leavesCore(numThreads);
@@ -477,6 +530,7 @@ function createContext(handle, accelerated, device, label, numThreads, fpMath, {
   }
   if (priority !== undefined) state.priority = priority;
   state.timeout = timeout;
+  if (cache !== undefined) state.cache = cache;
   if (maxQueue !== undefined) state.queue = new Queue(maxQueue);
   state.habits = habits(state.leavesCore);
   return contextObject(state);
@@ -503,7 +557,7 @@ function contextState(handle, accelerated, device, label, timeline) {
   return {
     handle, accelerated, device, label, order: new Order(timeline),
     fpMath: 'strict', lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
-    priority: NORMAL, timeout: undefined, queue: undefined,
+    priority: NORMAL, timeout: undefined, queue: undefined, cache: folderOfEnvironment(),
   };
 }
 

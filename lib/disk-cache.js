@@ -4,7 +4,7 @@
 
 const os = require('node:os');
 const path = require('node:path');
-const { typeError } = require('./errors.js');
+const { Mismatch, typeError } = require('./errors.js');
 const { show } = require('./show.js');
 
 /** Where the platform has caches of a user. */
@@ -22,12 +22,27 @@ function folderOfEnvironment() {
   return WEBNN_CACHE === '1' ? defaultFolder() : path.resolve(WEBNN_CACHE);
 }
 
+const ALLOWED = 'a boolean or the path of a folder';
+
 /** The folder that an option stands for; '' for none. */
-function folderOption(operator, label, cache) {
-  if (cache === undefined || cache === false) return '';
-  if (cache === true) return folderOfEnvironment() || defaultFolder();
-  if (typeof cache === 'string' && cache !== '') return path.resolve(cache);
-  throw typeError(operator, label, `options: cache: found ${show(cache)}, allowed a boolean or the path of a folder`);
+function cacheFolder(value) {
+  if (value === false) return '';
+  if (value === true) return folderOfEnvironment() || defaultFolder();
+  if (typeof value === 'string' && value !== '') return path.resolve(value);
+  throw new Mismatch(value, ALLOWED);
 }
 
-module.exports = { defaultFolder, folderOfEnvironment, folderOption };
+/** The member of dictionaries. */
+const cacheMember = { name: 'cache', convert: cacheFolder };
+
+/** The same of options that are no dictionary. */
+function folderOption(operator, label, cache) {
+  if (cache === undefined) return '';
+  try {
+    return cacheFolder(cache);
+  } catch {
+    throw typeError(operator, label, `options: cache: found ${show(cache)}, allowed ${ALLOWED}`);
+  }
+}
+
+module.exports = { cacheMember, defaultFolder, folderOfEnvironment, folderOption };

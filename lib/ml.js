@@ -4,7 +4,7 @@
 
 const native = require('./native.js');
 const { createContext, createDeviceContext } = require('./context.js');
-const { folderOfEnvironment } = require('./disk-cache.js');
+const { cacheMember, folderOfEnvironment } = require('./disk-cache.js');
 const { Mismatch, conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
 const { performanceOption } = require('./performance.js');
@@ -19,10 +19,11 @@ const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
 // MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), memoryLimit (C18), priority and
-// timeout (C20), maxQueue (C21), and performance (C22).
+// timeout (C20), maxQueue (C21), performance (C22), and cache (C23).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
+  cacheMember,
   { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
   { name: 'fpMath', convert: enumeration(FP_MATH), absent: 0 },
   { name: 'label', convert: usvString, absent: '' },
@@ -62,13 +63,13 @@ class ML {
       }
       const folder = folderOfEnvironment();
       if (folder !== '') native.useCache(folder);
-      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, performance, priority, timeout, maxQueue } = options;
+      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, performance, priority, timeout, maxQueue, cache } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue }),
+        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache }),
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];

@@ -271,6 +271,18 @@ export function onnxMemoryUsage(model: Handle): MemoryUsage;
 /** Has all graphs of the process use the cache in a folder. */
 export function useCache(folder: string): void;
 export function cacheState(): { folder: string; hits: number; misses: number; damaged: number; written: number } | undefined;
+/** What is packed for the builder's graph comes from the cache in a folder, and goes there. */
+export function cacheBuild(builder: Handle, folder: string): void;
+/** Keeps what a builder is about to build, unless its constants have more bytes than `most`; a negative number is no limit. */
+export function keepGraph(builder: Handle, names: readonly string[], operands: readonly number[], label: string, most: number): Handle | undefined;
+export function dropKeptGraph(kept: Handle): void;
+export function saveGraph(request: Request, kept: Handle, folder: string, origin: string, key: string): void;
+/** Makes a saved graph with a new builder: the arguments to build it, and what can be saved again. */
+export function loadGraph(builder: Handle, folder: string, origin: string, key: string): [names: string[], operands: number[], label: string, kept: Handle] | undefined;
+export function listGraphs(folder: string, origin: string): string[];
+export function deleteGraph(folder: string, origin: string, key: string): void;
+/** Those of any folder. */
+export function savedGraphs(folder: string): [file: string, origin: string, key: string][];
 /** Waits until all that is to be cached is written. */
 export function finishCache(): void;
 /** The names of files that are not as they were written. */

@@ -22,6 +22,8 @@ export interface ContextState {
   timeout: number | undefined;
   /** Where the number of runs is limited. */
   queue: InstanceType<typeof import('./queue').Queue> | undefined;
+  /** The folder that keeps its graphs, packed and saved; '' where it was not asked for. */
+  cache: string;
   /** Its threads leave a core to script. */
   leavesCore: boolean;
   /** See `event-loop-polling.js`; times in milliseconds. Nothing where results do not come from the native side. */
@@ -71,6 +73,10 @@ export interface GraphState {
   destroyed: boolean;
   inputs: Map<string, Binding>;
   outputs: Map<string, Binding>;
+  /** The attributes of the same names, once they were asked for. */
+  described: { inputs: object | undefined; outputs: object | undefined };
+  /** What saveGraph() can save: a native object. */
+  kept: number | undefined;
   /** The pending computations, which destroy() rejects. */
   waiting: number;
   /** As of a tensor. */

@@ -12,7 +12,7 @@
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
 //! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
-//! * [`disk_cache`]: packed weights in files, for later processes and those beside this one.
+//! * [`disk_cache`]: packed weights and saved graphs in files, for later processes and those beside this one.
 //! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`]: the ground: one error, aligned bytes and their count,
 //!   memory of JavaScript's, threads, the duty to report the end of work, and how a run is watched.
 //!

@@ -12,6 +12,10 @@ mod onnx_import;
 #[allow(unused_attributes, reason = "the target is a program without main")]
 mod disk_cache;
 
+#[path = "../fuzz/fuzz_targets/saved_graph.rs"]
+#[allow(unused_attributes, reason = "the target is a program without main")]
+mod saved_graph;
+
 macro_rules! fuzz_target {
     (|$bytes:ident: &[u8]| $body:block) => {
         pub fn fuzz($bytes: &[u8]) {
@@ -61,6 +65,7 @@ fn files_of_the_cache() {
     for length in (0..200).chain([4000, 4001]) {
         let bytes: Vec<u8> = (0..length).map(|_| random(256) as u8).collect();
         disk_cache::fuzz(&bytes);
+        saved_graph::fuzz(&bytes);
     }
 }
 

@@ -7,7 +7,7 @@ const { defaultFolder, folderOfEnvironment } = require('../disk-cache.js');
 
 const usage = `webnn-node cache ACTION [options]
 
-  list                     the files of the cache, the last used first
+  list                     the files of the cache, the last used first, with the keys of saved graphs
   check                    reads all files, names damaged ones and removes them
   clear                    removes all files
   add MODEL.onnx           packs a model's weights, so that later loads find them
@@ -21,7 +21,7 @@ const usage = `webnn-node cache ACTION [options]
   --help                   this text
 `;
 
-const NAME = /^[0-9a-f]{32}\.(packed|hashes)$/;
+const NAME = /^[0-9a-f]{32}\.(packed|hashes|graph)$/;
 
 /** The files of a folder, which need not be there. */
 function files(folder) {
@@ -33,14 +33,30 @@ function files(folder) {
   return described.sort((a, b) => (a.used < b.used ? 1 : -1));
 }
 
+/** The graphs that saveGraph() has saved in a folder, by their files. A key is as JSON has it. */
+function savedGraphs(folder, found) {
+  if (!found.some(({ name }) => name.endsWith('.graph'))) return new Map();
+  const graphs = require('../native.js').savedGraphs(folder);
+  return new Map(graphs.map(([file, origin, key]) => [file, { key, origin }]));
+}
+
 const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+/** A key of any length for a line of a terminal; in JSON's quotes. */
+const shown = (key) => (key.length > 80 ? `${key.slice(0, 80)}…` : key);
+
+/** A file with the key itself. */
+const asJson = ({ graph, ...file }) => (graph === undefined ? file : { ...file, graph: { ...graph, key: JSON.parse(graph.key) } });
 
 const actions = {
   list(folder) {
     const found = files(folder);
     const bytes = found.reduce((sum, file) => sum + file.bytes, 0);
-    const lines = found.map((file) => `${file.used}  ${mib(file.bytes).padStart(12)}  ${file.name}`);
-    return { result: { folder, bytes, files: found }, text: [...lines, `${folder}: ${found.length} files, ${mib(bytes)}`] };
+    const graphs = savedGraphs(folder, found);
+    const files = found.map((file) => ({ ...file, ...(graphs.has(file.name) ? { graph: graphs.get(file.name) } : {}) }));
+    const graphText = ({ graph }) => (graph === undefined ? '' : `  ${shown(graph.key)}${graph.origin === '' ? '' : ` of ${graph.origin}`}`);
+    const lines = files.map((file) => `${file.used}  ${mib(file.bytes).padStart(12)}  ${file.name}${graphText(file)}`);
+    return { result: { folder, bytes, files: files.map(asJson) }, text: [...lines, `${folder}: ${found.length} files, ${mib(bytes)}`] };
   },
 
   check(folder) {

@@ -100,7 +100,7 @@ impl AsRef<[u8]> for Stored {
 }
 
 /// The files that were used last stay longest. Where that cannot be noted they count from when they were made.
-fn mark_used(file: &File, metadata: &Metadata) {
+pub fn mark_used(file: &File, metadata: &Metadata) {
     let now = SystemTime::now();
     let is_recent = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age < MARKED);
     if !metadata.modified().is_ok_and(is_recent) {

@@ -2,13 +2,14 @@
 //! to, so that a later process finds their packings without reading the file.
 //!
 //! A folder has a file for each packing, named by its key: a hash of what it was packed from and how, which is made with a secret of the
-//! folder. It has a file for each model file (see [`findings`]). Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
+//! folder. It has a file for each model file (see [`findings`]), and one for each graph that script has saved (see [`saved`]). Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
 //! any doubt is a miss, and what is written without success is as if it had not been tried. So no state of the folder makes a load fail.
 //!
 //! A process has one cache: what its constants are known by depends on the secret.
 
 mod entry;
 mod findings;
+mod saved;
 
 use crate::error::{self, Error, Result};
 use crate::{memory, thread};
@@ -24,6 +25,7 @@ use std::time::{Duration, SystemTime};
 
 pub use entry::{Stored, checked, write};
 pub use findings::decoded as findings_in;
+pub use saved::{Constant, Graph, Listed as SavedListed, Name, Saved, read_anything, write_anything};
 
 /// Less is packed faster than it is found in a folder.
 pub const WORTH_STORING: usize = 16 << 10;
@@ -41,15 +43,18 @@ const SECRET: &str = "secret";
 enum Kind {
     Packing,
     Findings,
+    /// That script has saved.
+    Graph,
 }
 
 impl Kind {
-    const ALL: [Kind; 2] = [Kind::Packing, Kind::Findings];
+    const ALL: [Kind; 3] = [Kind::Packing, Kind::Findings, Kind::Graph];
 
     fn ending(self) -> &'static str {
         match self {
             Kind::Packing => "packed",
             Kind::Findings => "hashes",
+            Kind::Graph => "graph",
         }
     }
 
@@ -307,6 +312,11 @@ fn list(folder: &Path, left_over: Duration) -> Vec<Listed> {
     found
 }
 
+/// What the name of a file says.
+fn key_of(path: &Path) -> Option<u128> {
+    u128::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
+}
+
 /// Makes a folder that only this user can look into.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
@@ -379,6 +389,14 @@ pub fn files(folder: &Path) -> Vec<Listed> {
     list(folder, LEFT_OVER)
 }
 
+/// The graphs that are saved in a folder.
+///
+/// # Errors
+/// As [`Cache::of_process`].
+pub fn saved_graphs(folder: &Path) -> Result<Vec<SavedListed>> {
+    Ok(Cache::open(folder)?.saved_graphs())
+}
+
 /// Whether each file of a folder is as it was written.
 ///
 /// # Errors
@@ -386,8 +404,10 @@ pub fn files(folder: &Path) -> Vec<Listed> {
 pub fn check(folder: &Path) -> Result<Vec<(Listed, bool)>> {
     let cache = Cache::open(folder)?;
     let is_whole = |file: &Listed| {
-        let key = file.path.file_stem().and_then(|name| name.to_str()).and_then(|name| u128::from_str_radix(name, 16).ok());
-        key.is_some_and(|key| Stored::open(&file.path, key, 1..=usize::MAX, cache.secret).is_ok())
+        key_of(&file.path).is_some_and(|key| match Kind::of(&file.path) {
+            Some(Kind::Graph) => saved::is_whole(&file.path, key, cache.secret),
+            _ => Stored::open(&file.path, key, 1..=usize::MAX, cache.secret).is_ok(),
+        })
     };
     Ok(files(folder).into_iter().map(|file| (is_whole(&file), file)).map(|(is_whole, file)| (file, is_whole)).collect())
 }

@@ -1,7 +1,7 @@
 //! The bytes of constants: there from the beginning, or computed when somebody first looks at them.
 
 use crate::error::{Error, Kind, Result, unwound};
-use crate::memory::{self, Data, Place, identity};
+use crate::memory::{self, Check, Data, Place, identity};
 use std::fmt;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -91,6 +91,30 @@ impl Content for Data {
 
     fn briefly(&self) -> Option<ConstantBytes> {
         Some(ConstantBytes::of_data(self.clone()))
+    }
+}
+
+/// What is checked when somebody first looks at it.
+struct Checked<T> {
+    of: T,
+    result: OnceLock<Result<()>>,
+}
+
+impl<T: Check + Send + Sync> Content for Checked<T> {
+    fn bytes(&self) -> &[u8] {
+        match self.result.get_or_init(|| self.of.check()) {
+            Ok(()) => self.of.unchecked(),
+            // As of what cannot be computed.
+            Err(error) => resume_unwind(Box::new(error.clone())),
+        }
+    }
+
+    fn length(&self) -> usize {
+        self.of.unchecked().len()
+    }
+
+    fn place(&self) -> Place {
+        Place::of(self.of.unchecked())
     }
 }
 
@@ -193,6 +217,13 @@ impl ConstantBytes {
         ConstantBytes::of(data, Arc::default())
     }
 
+    /// Bytes that are checked when they are first looked at; `greatest` is known of them before, if it is.
+    pub fn checked(of: impl Check + Send + Sync + 'static, greatest: Option<f32>) -> Self {
+        let facts = Facts::default();
+        greatest.into_iter().for_each(|greatest| _ = facts.greatest.set(greatest));
+        ConstantBytes::of(Checked { of, result: OnceLock::new() }, Arc::new(facts))
+    }
+
     /// Outputs of a node, of these keys and lengths, which are computed when one of them is first looked at. `depth` is that of what they
     /// are computed from.
     pub fn later(
@@ -272,6 +303,11 @@ impl ConstantBytes {
     /// The same bytes, with what another graph of the model has found out about them.
     pub fn with_facts(self, facts: Arc<Facts>) -> ConstantBytes {
         ConstantBytes { facts, ..self }
+    }
+
+    /// What [`ConstantBytes::greatest`] has found.
+    pub fn known_greatest(&self) -> Option<f32> {
+        self.facts.greatest.get().copied()
     }
 
     /// The greatest magnitude of elements of float32; no number where one is none. They are looked at once.

@@ -20,6 +20,7 @@
 pub mod attribute;
 mod constant;
 pub mod data_type;
+pub mod description;
 pub mod descriptor;
 pub mod limits;
 pub mod number;
@@ -431,6 +432,15 @@ impl GraphBuilder {
         let operands = std::mem::take(&mut self.operands);
         let nodes = std::mem::take(&mut self.nodes);
         Ok(prune(operands, nodes, outputs))
+    }
+
+    /// The graph that [`GraphBuilder::build`] would leave. The builder is unchanged.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    pub fn preview(&self, outputs: Vec<(String, OperandId)>) -> Result<Graph> {
+        self.check_outputs(&outputs).map_err(|error| error.of("build", ""))?;
+        Ok(prune(self.operands.clone(), self.nodes.clone(), outputs))
     }
 
     fn check_outputs(&self, outputs: &[(String, OperandId)]) -> Result<()> {

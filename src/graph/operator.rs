@@ -141,6 +141,9 @@ pub trait Operation: Rule {
     fn visit(&self, visit: &mut dyn FnMut(&'static str, OperandId));
 
     fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut OperandId));
+
+    /// The values that the row makes this node from: arguments, then options.
+    fn values(&self) -> Vec<Value>;
 }
 
 /// Checks data types and ranks of a node's operands by its row (*allowed data types*, *allowed ranks*).
@@ -325,6 +328,13 @@ macro_rules! operators {
         fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut $crate::graph::OperandId)) {
             $( $crate::graph::attribute::Attribute::visit_mut(&mut self.$argument, visit); )*
             $( $crate::graph::attribute::Attribute::visit_mut(&mut self.$option, visit); )*
+        }
+
+        fn values(&self) -> Vec<$crate::graph::attribute::Value> {
+            vec![
+                $( $crate::graph::attribute::Attribute::into_value(Clone::clone(&self.$argument)), )*
+                $( $crate::graph::attribute::Attribute::into_value(Clone::clone(&self.$option)), )*
+            ]
         }
     };
 }

@@ -154,13 +154,16 @@ fn known(place: Place) -> Option<Known> {
 /// A hash of 128 bits of the bytes: the same for the same bytes wherever they are, in this process, and in those with the same seed.
 pub fn identity(bytes: &[u8]) -> u128 {
     let seed = seed();
-    let hash = || {
-        let mut hash = Xxh3::with_seed(seed);
-        hash.update(bytes);
-        hash.update(&(bytes.len() as u64).to_le_bytes());
-        (seed, hash.digest128())
-    };
+    let hash = || (seed, identity_with(seed, bytes));
     remembered(bytes, |known| &mut known.identity, |(of, _)| *of == seed, hash).1
+}
+
+/// The same with any seed. The bytes are looked at, whatever is known of them.
+pub fn identity_with(seed: u64, bytes: &[u8]) -> u128 {
+    let mut hash = Xxh3::with_seed(seed);
+    hash.update(bytes);
+    hash.update(&(bytes.len() as u64).to_le_bytes());
+    hash.digest128()
 }
 
 /// The greatest magnitude of bytes that are numbers of float32, as `find` finds it.

@@ -1,6 +1,7 @@
 //! Files that are mapped, and pages of them that nobody needs for now.
 
 use super::Place;
+use crate::error::Result;
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,6 +27,18 @@ impl MappedFile {
         }
         Ok(MappedFile(map))
     }
+}
+
+/// Bytes that may not be as they were written.
+pub trait Check {
+    /// The bytes as they are: for whoever asks where they are and how many.
+    fn unchecked(&self) -> &[u8];
+
+    /// Whether they are as they were written.
+    ///
+    /// # Errors
+    /// When they are not.
+    fn check(&self) -> Result<()>;
 }
 
 impl AsRef<[u8]> for MappedFile {

@@ -6,17 +6,23 @@ use crate::disk_cache::{self, Cache};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Shared;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Has the graphs of a model use the cache in this folder, if it is named. A folder that cannot be used is as if it were empty.
 ///
 /// # Errors
 /// When the process has a cache in another folder.
 pub fn attach(shared: &Shared, folder: &str) -> Result<()> {
-    if folder.is_empty() {
-        return Ok(());
-    }
-    found(Cache::of_process(Path::new(folder)))?.into_iter().for_each(|cache| shared.attach(cache));
+    usable(folder)?.into_iter().for_each(|cache| shared.attach(cache));
     Ok(())
+}
+
+/// The cache in this folder, if it is named and can be used.
+///
+/// # Errors
+/// As [`attach`].
+pub fn usable(folder: &str) -> Result<Option<Arc<Cache>>> {
+    if folder.is_empty() { Ok(None) } else { found(Cache::of_process(Path::new(folder))) }
 }
 
 fn found<T>(cache: Result<T>) -> Result<Option<T>> {

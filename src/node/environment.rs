@@ -20,6 +20,7 @@ use super::handles::{Handle, Slab};
 use super::onnx::Loaded;
 use super::programs::Made;
 use super::received::Received;
+use super::saved_graphs::KeptGraph;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
 use super::steps::{Kept, Stepped};
@@ -43,6 +44,7 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
+    pub kept_graphs: RefCell<Slab<KeptGraph>>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
     pub received: RefCell<Slab<Received>>,
@@ -180,6 +182,7 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
+            kept_graphs: RefCell::default(),
             models: RefCell::default(),
             received: RefCell::default(),
             programs: RefCell::default(),
@@ -200,6 +203,7 @@ impl Environment {
     pub fn release(&self, context: Option<Handle>) {
         let stays = |owner: Handle| context.is_some_and(|context| context != owner);
         self.builders.borrow_mut().retain(|builder| stays(builder.context));
+        self.kept_graphs.borrow_mut().retain(|kept| stays(kept.context));
         self.models.borrow_mut().retain(|model| stays(model.context));
         self.sessions.borrow_mut().retain(|session| stays(session.context));
         self.decoders.borrow_mut().retain(|decoder| stays(decoder.context));

@@ -9,6 +9,7 @@ use super::handles::Handle;
 use super::script::{Scope, Type, Value, internal};
 use super::settle::{Outcome, Request};
 use super::values;
+use crate::disk_cache::Cache;
 use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
@@ -22,7 +23,9 @@ use std::sync::{Arc, OnceLock};
 /// A builder until it has built or was destroyed.
 pub struct Builder {
     pub context: Handle,
-    graph: GraphBuilder,
+    pub graph: GraphBuilder,
+    /// Where packed weights of its graph come from, and go.
+    pub cache: Option<Arc<Cache>>,
     /// For the constants that it has copied. A graph counts its own.
     charges: Vec<Charge>,
     /// For the operands.
@@ -62,7 +65,7 @@ impl Graph {
 }
 
 impl Environment {
-    fn with_builder<R>(&self, handle: Handle, use_it: impl FnOnce(&mut Builder) -> Result<R>) -> Result<R> {
+    pub fn with_builder<R>(&self, handle: Handle, use_it: impl FnOnce(&mut Builder) -> Result<R>) -> Result<R> {
         let mut builders = self.builders.borrow_mut();
         let builder = builders.get_mut(handle).ok_or_else(|| stale("builder"))?;
         let result = use_it(builder);
@@ -72,7 +75,11 @@ impl Environment {
 
     /// The graph of a builder, which ends thereby, and its context. Where that fails the builder is as before.
     pub fn finish(&self, handle: Handle, outputs: Vec<(String, OperandId)>) -> Result<(Handle, graph::Graph)> {
-        let (context, mut graph) = self.with_builder(handle, |builder| Ok((builder.context, builder.graph.build(outputs)?)))?;
+        let (context, mut graph) = self.with_builder(handle, |builder| {
+            let graph = builder.graph.build(outputs)?;
+            builder.cache.take().into_iter().for_each(|cache| graph.shared.attach(cache));
+            Ok((builder.context, graph))
+        })?;
         graph.fp_math = self.with_context(context, |context| Ok(context.fp_math)).unwrap_or_default();
         drop(self.builders.borrow_mut().remove(handle));
         Ok((context, graph))
@@ -112,7 +119,8 @@ pub fn create_builder<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     environment.forget(call.scope);
     let held = environment.external.total.hold(DESCRIPTION);
     let object = Weak::new(call.scope, call.value(1));
-    let handle = environment.builders.borrow_mut().insert(Builder { context, graph, charges: Vec::new(), held, object });
+    let handle =
+        environment.builders.borrow_mut().insert(Builder { context, graph, cache: None, charges: Vec::new(), held, object });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 

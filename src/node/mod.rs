@@ -28,6 +28,7 @@ mod onnx;
 mod programs;
 mod received;
 mod registration;
+mod saved_graphs;
 mod script;
 mod settle;
 mod steps;

@@ -4,7 +4,7 @@
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
 use super::{
-    caches, commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, steps, table,
+    caches, commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, saved_graphs, steps, table,
     tensors,
 };
 use crate::error::Result;
@@ -42,6 +42,14 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "cacheState" => caches::state;
     "finishCache" => caches::finish;
     "checkCache" => caches::check;
+    "cacheBuild" => saved_graphs::cache_build;
+    "keepGraph" => saved_graphs::keep_graph;
+    "dropKeptGraph" => saved_graphs::drop_kept;
+    "saveGraph" => saved_graphs::save;
+    "loadGraph" => saved_graphs::load;
+    "listGraphs" => saved_graphs::list;
+    "deleteGraph" => saved_graphs::delete;
+    "savedGraphs" => saved_graphs::list_all;
     "checkTensor" => tensors::check_descriptor;
     "createTensor" => tensors::create;
     "createConstantTensor" => tensors::create_constant;

@@ -6,6 +6,7 @@
 //! An operator is a row and a rule in its family's file. A new node is a line in the list below, too, and a new family a file here. What
 //! else asks for it is in docs/adding-an-operator.md.
 
+use super::attribute::Value;
 use super::operator::{Operation, Operator, Outputs, Rule};
 use super::{OperandId, Operands};
 use crate::error::Result;
@@ -97,6 +98,11 @@ macro_rules! nodes {
 
             pub fn visit_mut(&mut self, visit: &mut dyn FnMut(&mut OperandId)) {
                 match self { $( Op::$Node(node) => node.visit_mut(visit), )* }
+            }
+
+            /// The values that the row makes this node from: arguments, then options.
+            pub fn values(&self) -> Vec<Value> {
+                match self { $( Op::$Node(node) => node.values(), )* }
             }
         }
     };

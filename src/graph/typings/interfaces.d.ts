@@ -28,6 +28,11 @@ export interface MLContextOptions {
   powerPreference?: MLPowerPreference;
   /** `false` selects the CPU. Default: `true`, a hardware accelerator if there is one. */
   accelerated?: boolean;
+  /**
+   * Extension: the folder that keeps packed weights of the context's graphs and what `saveGraph()` saves; `true` for that of `WEBNN_CACHE` or the
+   * platform. Graphs keep their constants until they are saved. Default: the folder of `WEBNN_CACHE`, if it is set.
+   */
+  cache?: boolean | string;
   /** Extension: overrides the two preferences above. */
   deviceType?: MLDeviceType;
   /** Extension: number of threads on the CPU. Default: the cores that the process may use, which all contexts share. */
@@ -62,6 +67,12 @@ export interface MLOperandDescriptor {
   dataType: MLOperandDataType;
   /** At most eight dimensions, each at least 1; at most 2³¹ − 1 elements in total. */
   shape: Iterable<number>;
+}
+
+/** Extension: the descriptor of an input or output. */
+export interface MLFrozenOperandDescriptor {
+  readonly dataType: MLOperandDataType;
+  readonly shape: readonly number[];
 }
 
 /** A tensor's type and shape, and what you may do with it. See https://www.w3.org/TR/webnn/#api-mltensordescriptor */
@@ -135,7 +146,10 @@ export interface MLScheduleOptions extends MLSignalOptions {
 export interface MLRunOptions extends MLLabelOptions, MLScheduleOptions {}
 
 /** Extension: options of `build`. */
-export interface MLBuildOptions extends MLLabelOptions, MLSignalOptions {}
+export interface MLBuildOptions extends MLLabelOptions, MLSignalOptions {
+  /** As the option of `createContext()`, for this graph. */
+  cache?: boolean | string;
+}
 
 /** A number for a tensor of any type; use a `bigint` for large 64-bit integers. */
 export type MLNumber = number | bigint;
@@ -299,6 +313,23 @@ export class MLContext {
   readonly executionModes: readonly MLExecutionMode[];
   /** The supported data types and ranks, for each operator and operand. */
   opSupportLimits(): MLOpSupportLimits;
+  /**
+   * Extension, as in the cache explainer: saves a graph of this context for later processes, in the place of one with this key. Any string is a key.
+   *
+   * Rejects with `NotSupportedError` if the graph has more than 1 MiB of constants and was built without `cache`, with `QuotaExceededError` if there
+   * is no room, with `OperationError` if it cannot be written.
+   */
+  saveGraph(key: string, graph: MLGraph): Promise<undefined>;
+  /**
+   * Extension, as in the cache explainer: builds a saved graph, which computes the same as the one that was saved.
+   *
+   * Rejects with `NotFoundError` if there is none, with `OperationError` if this context cannot build it or its file is damaged.
+   */
+  loadGraph(key: string): Promise<MLGraph>;
+  /** Extension, as in the cache explainer: the keys of saved graphs, those used last first. */
+  listGraphs(): Promise<string[]>;
+  /** Extension, as in the cache explainer: removes a saved graph, if there is one. Graphs that were loaded stay as they are. */
+  deleteGraph(key: string): undefined;
   /** Extension: resolves when `maxQueue` allows another run, for whoever has asked first. */
   ready(): Promise<void>;
   /** Extension: the bytes that the context uses. */
@@ -317,6 +348,10 @@ export class MLGraph {
   readonly label: string;
   /** Extension, as in Chromium: the devices that run the graph, `['cpu']` or `['gpu']`; frozen. */
   readonly devices: readonly ('cpu' | 'gpu')[];
+  /** Extension, as in the cache explainer: the inputs by name; frozen. */
+  readonly inputs: Readonly<Record<string, MLFrozenOperandDescriptor>>;
+  /** Extension, as in the cache explainer: the outputs by name; frozen. */
+  readonly outputs: Readonly<Record<string, MLFrozenOperandDescriptor>>;
   /** Releases the graph after the last enqueued dispatch. */
   destroy(): void;
   /** Extension: `destroy()` for `using`, if the runtime has the symbol. */
