@@ -49,6 +49,11 @@ export interface MLContextOptions {
    * `QuotaExceededError`. Default: no limit.
    */
   memoryLimit?: number;
+  /**
+   * Extension: for how many milliseconds memory for intermediate values of runs stays when no run uses it; `false` for as long as its graph. On
+   * the CPU. Default: 60,000.
+   */
+  idle?: number | false;
   /** Extension: shown in messages and readable as `context.label`. */
   label?: string;
   /** Extension: the priority of runs that have none of their own. Default: `'normal'`. */

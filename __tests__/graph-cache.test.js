@@ -18,10 +18,10 @@ const graphs = (folder) => fs.readdirSync(folder).filter((name) => name.endsWith
 const refused = (name, message = '') => ({ name, message: expect.stringContaining(message) });
 
 // A process has one folder, so each test has processes of its own.
-function run(options, steps, { environment = {}, command = [process.execPath], cwd = undefined } = {}) {
+function run(options, steps, { environment = {} } = {}) {
   return new Promise((resolve, reject) => {
-    const [file, ...args] = [...command, program, JSON.stringify(options), JSON.stringify(steps)];
-    execFile(file, args, { env: { ...process.env, WEBNN_CACHE: '', ...environment }, timeout: 60_000, cwd }, (error, stdout) => (error ? reject(error) : resolve(JSON.parse(stdout))));
+    const child = execFile(process.execPath, [program, JSON.stringify(options)], { env: { ...process.env, WEBNN_CACHE: '', ...environment }, timeout: 60_000 }, (error, stdout) => (error ? reject(error) : resolve(JSON.parse(stdout))));
+    child.stdin.end(JSON.stringify(steps));
   });
 }
 
@@ -61,7 +61,7 @@ test('a saved graph is replaced, removed, and saved again under other keys', asy
   const said = await run({ cache }, steps);
   expect(said[5].sort()).toEqual(['a', 'b']);
   expect([said[6], said[8], said[9], said[10]]).toEqual([built, null, null, ['a']]);
-  expect(said[11]).toEqual(refused('NotFoundError', '"b"'));
+  expect(said[11]).toEqual(refused('NotFoundError', "'b'"));
   const [third, saved, list, fourth] = await run({ cache }, [['load', 'a'], ['save', 'c'], ['list'], ['load', 'c']]);
   expect([third, saved, fourth]).toEqual([said[3], null, said[3]]);
   expect(list.sort()).toEqual(['a', 'c']);
@@ -147,7 +147,8 @@ test('a process that is killed while it saves leaves nothing that others read', 
   const cache = folderNamed('killed');
   await run({ cache }, [['build'], ['save', 'k']]);
   const saves = Array.from({ length: 500 }, () => ['save', 'k']);
-  const child = spawn(process.execPath, [program, JSON.stringify({ cache }), JSON.stringify([['build'], ...saves])], { stdio: 'ignore' });
+  const child = spawn(process.execPath, [program, JSON.stringify({ cache })], { stdio: ['pipe', 'ignore', 'inherit'] });
+  child.stdin.end(JSON.stringify([['build'], ...saves]));
   const watcher = fs.watch(cache);
   await once(watcher, 'change');
   watcher.close();

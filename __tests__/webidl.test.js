@@ -227,7 +227,7 @@ describe('A3: dictionaries are read in lexicographical order, inherited ones fir
     const log = [];
     const context = await ml.createContext(logging({}, log));
     const extensions = ['maxQueue', 'memoryLimit', 'numThreads', 'performance'];
-    expect(log).toEqual(['accelerated', 'cache', 'deviceType', 'fpMath', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
+    expect(log).toEqual(['accelerated', 'cache', 'deviceType', 'fpMath', 'idle', 'label', ...extensions, 'powerPreference', 'priority', 'timeout']);
     context.destroy();
   });
 

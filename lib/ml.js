@@ -19,13 +19,14 @@ const POWER_PREFERENCES = ['default', 'high-performance', 'low-power'];
 const DEVICE_TYPES = ['cpu', 'gpu', 'npu'];
 
 // MLContextOptions, with the extensions deviceType (docs/extensions.md B2), label and numThreads (B3), fpMath (B7), memoryLimit (C18), priority and
-// timeout (C20), maxQueue (C21), performance (C22), and cache (C23).
+// timeout (C20), maxQueue (C21), performance (C22), cache (C23), and idle (C24).
 const contextOptions = dictionary([
   { name: 'powerPreference', convert: enumeration(POWER_PREFERENCES), absent: 0 },
   { name: 'accelerated', convert: boolean, absent: true },
   cacheMember,
   { name: 'deviceType', convert: enumeration(DEVICE_TYPES) },
   { name: 'fpMath', convert: enumeration(FP_MATH), absent: 0 },
+  { name: 'idle', convert: idleTime },
   { name: 'label', convert: usvString, absent: '' },
   { name: 'maxQueue', convert: atLeastOne },
   { name: 'memoryLimit', convert: enforcedUnsignedLongLong, absent: -1 },
@@ -34,6 +35,13 @@ const contextOptions = dictionary([
   priorityMember,
   timeoutMember,
 ]);
+
+/** Milliseconds; -1 for no end. */
+function idleTime(value) {
+  if (value === false) return -1;
+  if (value === true) throw new Mismatch(value, 'false or a whole number from 0 to 4294967295');
+  return enforcedUnsignedLong(value);
+}
 
 /** A number of runs. */
 function atLeastOne(value) {
@@ -63,13 +71,16 @@ class ML {
       }
       const folder = folderOfEnvironment();
       if (folder !== '') native.useCache(folder);
-      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, performance, priority, timeout, maxQueue, cache } = options;
+      const { powerPreference, accelerated, deviceType, label, numThreads, memoryLimit, performance, priority, timeout, maxQueue, cache, idle } = options;
       const fpMath = FP_MATH[options.fpMath];
       const entry = {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache }),
+        arrive: (made) => {
+          if (idle !== undefined) native.keepIdleFor(made.context, idle);
+          return createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache });
+        },
       };
       return begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];

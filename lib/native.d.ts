@@ -99,6 +99,8 @@ export interface MemoryUsage {
   peak: number;
 }
 export function memoryUsage(context: Handle): MemoryUsage;
+/** How long memory for runs stays where no run uses it; a negative number is no limit. */
+export function keepIdleFor(context: Handle, milliseconds: number): void;
 /** Ends what is pending. Limits and memory can still be asked for. */
 export function destroyContext(context: Handle): void;
 /** No GPU is used any more, by any thread of the process. */

@@ -21,7 +21,20 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("compiler", &["error", "graph", "memory"]),
     (
         "backend",
-        &["compiler", "cores", "disk_cache", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"],
+        &[
+            "compiler",
+            "cores",
+            "disk_cache",
+            "done",
+            "error",
+            "faults",
+            "graph",
+            "host_memory",
+            "memory",
+            "runtime",
+            "thread",
+            "watch",
+        ],
     ),
     // The timeline runs the compiler's passes for its backend.
     (

@@ -1,9 +1,10 @@
 'use strict';
 
-// saved.js OPTIONS STEPS: steps with saved graphs, each [method, …arguments], on a context with these options. It says what comes of each: what the
-// method returned, or the name and message of its exception.
+// saved.js OPTIONS: reads steps with saved graphs, each [method, …arguments], and does them on a context with these options. It says what comes of
+// each: what the method returned, or the name and message of its exception.
 
 const { createHash } = require('node:crypto');
+const { readFileSync } = require('node:fs');
 const { ml, MLGraphBuilder } = require('../..');
 const native = require('../../lib/native.js');
 
@@ -38,7 +39,7 @@ async function digest(graph, context) {
 }
 
 async function main() {
-  const [options, steps] = process.argv.slice(2).map((text) => JSON.parse(text));
+  const [options, steps] = [process.argv[2], readFileSync(0, 'utf8')].map((text) => JSON.parse(text));
   const context = await ml.createContext({ accelerated: false, numThreads: 1, ...options });
   let graph;
   const methods = {

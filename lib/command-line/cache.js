@@ -3,6 +3,7 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const { contextOptions, freeDimensions, givenShapes, oneModel, openContext, readOptions, Usage } = require('./options.js');
+const { withProgress } = require('./progress.js');
 const { defaultFolder, folderOfEnvironment } = require('../disk-cache.js');
 
 const usage = `webnn-node cache ACTION [options]
@@ -53,10 +54,10 @@ const actions = {
     const found = files(folder);
     const bytes = found.reduce((sum, file) => sum + file.bytes, 0);
     const graphs = savedGraphs(folder, found);
-    const files = found.map((file) => ({ ...file, ...(graphs.has(file.name) ? { graph: graphs.get(file.name) } : {}) }));
+    const described = found.map((file) => ({ ...file, ...(graphs.has(file.name) ? { graph: graphs.get(file.name) } : {}) }));
     const graphText = ({ graph }) => (graph === undefined ? '' : `  ${shown(graph.key)}${graph.origin === '' ? '' : ` of ${graph.origin}`}`);
-    const lines = files.map((file) => `${file.used}  ${mib(file.bytes).padStart(12)}  ${file.name}${graphText(file)}`);
-    return { result: { folder, bytes, files: files.map(asJson) }, text: [...lines, `${folder}: ${found.length} files, ${mib(bytes)}`] };
+    const lines = described.map((file) => `${file.used}  ${mib(file.bytes).padStart(12)}  ${file.name}${graphText(file)}`);
+    return { result: { folder, bytes, files: described.map(asJson) }, text: [...lines, `${folder}: ${found.length} files, ${mib(bytes)}`] };
   },
 
   check(folder) {
@@ -76,9 +77,12 @@ const actions = {
     const native = require('../native.js');
     const { loadOnnx } = require('../onnx.js');
     const context = await openContext({ ...values, device: 'cpu' });
-    const model = await loadOnnx(context, file, { freeDimensions: freeDimensions(values.dimension), cache: folder });
     const shapes = givenShapes(values.shape);
-    if (Object.keys(shapes).length > 0) await model.prepare([shapes]);
+    const load = async () => {
+      const model = await loadOnnx(context, file, { freeDimensions: freeDimensions(values.dimension), cache: folder });
+      if (Object.keys(shapes).length > 0) await model.prepare([shapes]);
+    };
+    await withProgress('packing', file, load());
     native.finishCache();
     const state = native.cacheState();
     if (state === undefined) throw new Error(`${folder} cannot be used as a cache`);

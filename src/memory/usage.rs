@@ -1,8 +1,9 @@
 //! How many bytes contexts and models hold, by use, and how many they may.
 
 use crate::error::{Error, Kind, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// What memory is used for (`MLContext.memoryUsage()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,10 @@ impl Drop for Held {
 /// What a thread is taken to cost: the part of its stack that is used, and what the system keeps for it.
 pub const THREAD: usize = 1 << 20;
 
+/// Milliseconds: longer than a pause in the work of a server, short for a program that has gone on to other work.
+const IDLE: u64 = 60_000;
+const NEVER: u64 = u64::MAX;
+
 /// How many bytes a context, or a model of a context, holds, by use; the most it ever held; and the most it may.
 #[derive(Debug)]
 pub struct Usage {
@@ -73,6 +78,8 @@ pub struct Usage {
     peak: AtomicUsize,
     /// `memoryLimit`.
     limit: AtomicUsize,
+    /// Milliseconds after which a context's memory for runs goes that no run has used; [`NEVER`] for none.
+    idle: AtomicU64,
     /// The context of a model.
     of_context: Option<Arc<Usage>>,
     /// What it is a part of.
@@ -86,6 +93,7 @@ impl Default for Usage {
             total: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             limit: AtomicUsize::new(usize::MAX),
+            idle: AtomicU64::new(IDLE),
             of_context: None,
             all: OnceLock::new(),
         }
@@ -136,6 +144,19 @@ impl Usage {
     /// From now on more bytes are refused. What is there stays.
     pub fn limit_to(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on memory for runs stays for so long where no run uses it; without a time, for as long as its model.
+    pub fn keep_idle_for(&self, time: Option<Duration>) {
+        let milliseconds = time.map_or(NEVER, |time| time.as_millis().try_into().unwrap_or(NEVER));
+        self.idle.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// How long memory for runs of the context stays where no run uses it.
+    pub fn idle(&self) -> Option<Duration> {
+        let context = self.of_context.as_deref().unwrap_or(self);
+        let milliseconds = context.idle.load(Ordering::Relaxed);
+        (milliseconds != NEVER).then(|| Duration::from_millis(milliseconds))
     }
 
     /// Counts bytes that are there already, or that no limit concerns, for as long as the result lives.
@@ -292,5 +313,10 @@ mod tests {
         assert_eq!(total.bytes(), 90);
         drop((packed, tensor));
         assert_eq!((context.numbers().packed, model.numbers().packed, total.bytes()), (0, 0, 0));
+        assert_eq!(model.idle(), Some(Duration::from_millis(IDLE)));
+        context.keep_idle_for(None);
+        assert_eq!(model.idle(), None);
+        context.keep_idle_for(Some(Duration::ZERO));
+        assert_eq!(model.idle(), Some(Duration::ZERO));
     }
 }

@@ -19,6 +19,7 @@ use crate::timeline::{Done, Task, Timeline};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Not accelerated, and the name of the device.
 const CPU: (bool, &str) = (false, "cpu");
@@ -361,6 +362,17 @@ pub fn memory_usage<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         Ok(context.running.with(Timeline::usage).unwrap_or_else(|| usage.numbers()))
     })?;
     Ok(Some(usage_object(call.scope, numbers)?))
+}
+
+/// `keepIdleFor(context, milliseconds)`: how long memory for runs stays where no run uses it; a negative number is no limit.
+pub fn keep_idle_for<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let milliseconds = call.number(1)?;
+    // What is negative, or too long for a duration, is none.
+    let time = Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
+    call.environment.with_context(call.handle(0)?, |context| {
+        context.usage()?.keep_idle_for(time);
+        Ok(None)
+    })
 }
 
 /// The numbers for script.

@@ -37,6 +37,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "forgetContext" => contexts::forget;
     "opSupportLimits" => contexts::op_support_limits;
     "memoryUsage" => contexts::memory_usage;
+    "keepIdleFor" => contexts::keep_idle_for;
     "awaitContext" => contexts::wait;
     "useCache" => caches::use_for_all;
     "cacheState" => caches::state;
