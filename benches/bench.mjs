@@ -119,6 +119,18 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
   --value INPUT=N    fills an input with a number; may be given again`,
   },
+  starts: {
+    file: './starts.mjs',
+    about: 'the first run of a model in a new process: without a cache, with one that is filled, and with one that is there',
+    usage: `starts FILE … [options]
+
+  --rounds N         rounds, each with its processes (default 3)
+  --threads N        threads (default 2)
+  --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
+  --value INPUT=N    fills an input with a number; may be given again
+
+The cold start needs root, or programs of GNU.`,
+  },
   batching: {
     file: './batching.mjs',
     about: 'small models with and without batching, for 1 to 32 clients: throughput and the 99th percentile',
