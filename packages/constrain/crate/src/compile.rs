@@ -1,7 +1,7 @@
 //! Schemas, regular expressions and grammars become parsers.
 
 use crate::vocabulary::Vocabulary;
-use crate::{place, strict};
+use crate::{limits, place, strict};
 use llguidance::api::TopLevelGrammar;
 use llguidance::{TokenParser, regex_to_lark};
 use serde_json::Value;
@@ -64,16 +64,21 @@ pub fn compile(vocabulary: &Vocabulary, kind: Kind, text: &str) -> Result<Start,
     let mut parser = match kind {
         Kind::Schema => {
             let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            limits::check(&schema)?;
             parser_of_schema(vocabulary, &schema).map_err(|error| place::placed(vocabulary, &schema, error))?
         }
         Kind::Regex => {
             require_shallow(text)?;
+            if text.len() > limits::LONGEST_REGEX {
+                return Err(format!("found {} bytes, allowed {}", text.len(), limits::LONGEST_REGEX));
+            }
             // Classes are those of JavaScript.
             let regex = regex_to_lark(text, "dws");
             parser(vocabulary, TopLevelGrammar::from_lark(format!("start: /{regex}/")))?
         }
         Kind::Grammar => {
             require_shallow(text)?;
+            limits::check_grammar(text)?;
             parser(vocabulary, TopLevelGrammar::from_lark(text.to_owned()))?
         }
     };

@@ -1,7 +1,8 @@
 //! Work on a thread with room for deep recursion, whose panics are errors.
 
-/// The library's parsers recur for each level of what they read. What it takes for [`crate::compile`]'s limits is a part of this.
-const STACK: usize = 64 << 20;
+/// The library recurs for each level of what it reads. What it takes for as much as [`crate::limits`] allows is a third of this; only what is used
+/// takes memory.
+const STACK: usize = 256 << 20;
 
 /// Does something on a thread of its own.
 pub fn guarded<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {

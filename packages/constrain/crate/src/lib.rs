@@ -5,6 +5,7 @@
 
 mod compile;
 mod guard;
+mod limits;
 mod matcher;
 mod place;
 mod strict;

@@ -305,3 +305,59 @@ fn texts_are_as_they_must_be() {
     }
     assert!(complete > 50, "{complete}");
 }
+
+/// What would take too long, or a deeper stack than there is.
+#[test]
+fn what_is_too_much_is_refused() {
+    let chain = |count: usize| {
+        let next = |i: usize| json!({ "type": "object", "properties": { "a": { "$ref": format!("#/$defs/d{}", i + 1) } }, "required": ["a"] });
+        let mut all: serde_json::Map<String, Value> = (0..count).map(|i| (format!("d{i}"), next(i))).collect();
+        all.insert(format!("d{count}"), json!({ "type": "null" }));
+        json!({ "$defs": all, "$ref": "#/$defs/d0" })
+    };
+    assert!(begin(Kind::Schema, &chain(4000).to_string()).is_ok());
+    let all = |count: usize| json!({ "type": "string", "allOf": (0..count).map(|i| json!({ "pattern": format!("a.{{{i}}}b") })).collect::<Vec<_>>() });
+    let names: serde_json::Map<String, Value> = (0..65).map(|i| (format!("^a{{{i}}}"), json!(true))).collect();
+    let cases = [
+        (Kind::Schema, chain(20_000).to_string(), "found more than 10000 schemas"),
+        (Kind::Schema, all(30).to_string(), "found 30 patterns"),
+        (
+            Kind::Schema,
+            json!({ "$defs": { "a": all(8) }, "properties": { "x": { "$ref": "#/$defs/a", "allOf": [all(6)] } } }).to_string(),
+            "found 14 patterns",
+        ),
+        (
+            Kind::Schema,
+            json!({ "properties": { "x": { "type": "object", "patternProperties": names } } }).to_string(),
+            "at #/properties/x/patternProperties: ",
+        ),
+        (
+            Kind::Schema,
+            json!({ "properties": { "x": { "pattern": "a?".repeat(5000) } } }).to_string(),
+            "at #/properties/x: found a pattern of 10000 bytes",
+        ),
+        (Kind::Schema, json!({ "items": { "multipleOf": 9_999_991 } }).to_string(), "found a multipleOf"),
+        (Kind::Schema, json!({ "allOf": [{ "multipleOf": 997 }, { "multipleOf": 0.991 }] }).to_string(), "found a multipleOf"),
+        (Kind::Regex, "a?".repeat(5000), "found 10000 bytes"),
+        (
+            Kind::Grammar,
+            format!("start: \"/\" X\nX: /{}/", "a?".repeat(5000)),
+            "line 2: found a regular expression of 10000 bytes",
+        ),
+    ];
+    for (kind, text, message) in cases {
+        let error = begin(kind, &text).map(drop).unwrap_err();
+        assert!(error.starts_with(message), "{}: {error}", text.chars().take(80).collect::<String>());
+    }
+    // Alternatives and members do not come together.
+    let many: serde_json::Map<String, Value> =
+        (0..40).map(|i| (format!("p{i}"), json!({ "type": "string", "pattern": "^a+$" }))).collect();
+    let any = (0..40).map(|i| json!({ "type": "string", "pattern": format!("^a{{{i}}}$") })).collect::<Vec<_>>();
+    assert!(
+        begin(
+            Kind::Schema,
+            &json!({ "type": "object", "properties": many, "additionalProperties": { "anyOf": any } }).to_string()
+        )
+        .is_ok()
+    );
+}

@@ -1,0 +1,132 @@
+//! What is too much to compile: the library takes exponential time, or a deep stack, for what these limits forbid.
+
+use crate::strict::children;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Schemas in a schema. The library may recur for each.
+const MOST_SCHEMAS: usize = 10_000;
+/// Bytes of a regular expression: the states of one may take the square of it.
+pub const LONGEST_REGEX: usize = 8192;
+/// Patterns of the names of an object's members.
+const MOST_NAMES: usize = 64;
+/// Patterns that one string has to match all: each doubles the time.
+const MOST_PATTERNS: usize = 12;
+/// What a number has to be a multiple of: each remainder is a state.
+const LARGEST_MULTIPLE: u64 = 100_000;
+
+/// # Errors
+/// With the place of what is too much.
+pub fn check(root: &Value) -> Result<(), String> {
+    let mut rest = vec![(String::new(), root)];
+    let mut count = 0;
+    while let Some((pointer, schema)) = rest.pop() {
+        count += 1;
+        if count > MOST_SCHEMAS {
+            return Err(format!("found more than {MOST_SCHEMAS} schemas in it"));
+        }
+        let names = schema["patternProperties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        if names.clone().count() > MOST_NAMES {
+            return Err(format!("at #{pointer}/patternProperties: found more than {MOST_NAMES} patterns"));
+        }
+        if let Some(long) = names.chain(schema["pattern"].as_str()).find(|pattern| pattern.len() > LONGEST_REGEX) {
+            return Err(format!("at #{pointer}: found a pattern of {} bytes, allowed {LONGEST_REGEX}", long.len()));
+        }
+        rest.extend(children(schema).into_iter().map(|(step, child)| (format!("{pointer}{step}"), child)));
+    }
+    if root["x-guidance"]["whitespace_pattern"].as_str().is_some_and(|pattern| pattern.len() > LONGEST_REGEX) {
+        return Err(format!("at #/x-guidance/whitespace_pattern: found more than {LONGEST_REGEX} bytes"));
+    }
+    let together = Together { root, known: HashMap::new() }.of(root);
+    if together.patterns > MOST_PATTERNS {
+        let found = together.patterns;
+        return Err(format!("found {found} patterns and formats that one string may have to match all, allowed {MOST_PATTERNS}"));
+    }
+    if together.multiple > LARGEST_MULTIPLE {
+        return Err(format!("found a multipleOf, or some that come together, beyond {LARGEST_MULTIPLE}"));
+    }
+    Ok(())
+}
+
+/// What one value may have to keep to at once, at most: how many patterns, and multiples of what.
+#[derive(Clone, Copy)]
+struct Load {
+    patterns: usize,
+    multiple: u64,
+}
+
+impl Load {
+    const NONE: Load = Load { patterns: 0, multiple: 1 };
+
+    fn and(self, other: Load) -> Load {
+        let multiple = self.multiple.saturating_mul(other.multiple);
+        Load { patterns: self.patterns.saturating_add(other.patterns), multiple }
+    }
+
+    fn or(self, other: Load) -> Load {
+        Load { patterns: self.patterns.max(other.patterns), multiple: self.multiple.max(other.multiple) }
+    }
+}
+
+struct Together<'a> {
+    root: &'a Value,
+    /// By reference; nothing for one that is being looked at.
+    known: HashMap<&'a str, Load>,
+}
+
+impl<'a> Together<'a> {
+    fn of(&mut self, schema: &'a Value) -> Load {
+        let patterns = ["pattern", "format"].iter().filter(|name| schema.get(**name).is_some()).count();
+        // Of a decimal fraction the digits count.
+        let digits: Option<String> = schema["multipleOf"].is_number().then(|| schema["multipleOf"].to_string());
+        let digits = digits.map(|text| text.split(['e', 'E']).next().unwrap_or_default().replace('.', ""));
+        let multiple = digits.map_or(1, |digits| digits.parse().unwrap_or(u64::MAX).max(1));
+        let (mut all, mut any, mut within) = (self.of_reference(schema), Load::NONE, Load { patterns, multiple });
+        for (step, child) in children(schema) {
+            let found = self.of(child);
+            match step.split('/').nth(1) {
+                Some("allOf") => all = all.and(found),
+                Some("anyOf" | "oneOf") => any = any.or(found),
+                _ => within = within.or(found),
+            }
+        }
+        all.and(any).and(within)
+    }
+
+    fn of_reference(&mut self, schema: &'a Value) -> Load {
+        let Some(reference) = schema["$ref"].as_str() else { return Load::NONE };
+        if let Some(&known) = self.known.get(reference) {
+            return known;
+        }
+        self.known.insert(reference, Load::NONE);
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let found = target.map_or(Load::NONE, |target| self.of(target));
+        self.known.insert(reference, found);
+        found
+    }
+}
+
+/// # Errors
+/// Where a regular expression of a grammar is too long, with the line.
+pub fn check_grammar(text: &str) -> Result<(), String> {
+    for (number, line) in text.lines().enumerate() {
+        let mut rest = line.bytes();
+        while let Some(quote) = rest.by_ref().find(|byte| matches!(byte, b'"' | b'/')) {
+            let (mut length, mut is_escaped) = (0, false);
+            for byte in rest.by_ref() {
+                if byte == quote && !is_escaped {
+                    break;
+                }
+                is_escaped = byte == b'\\' && !is_escaped;
+                length += 1;
+            }
+            if quote == b'/' && length > LONGEST_REGEX {
+                return Err(format!(
+                    "line {}: found a regular expression of {length} bytes, allowed {LONGEST_REGEX}",
+                    number + 1
+                ));
+            }
+        }
+    }
+    Ok(())
+}
