@@ -24,8 +24,9 @@ const PROGRAMS = {
     usage: `batch_decode MODEL.onnx … [options]
 
   MODEL.onnx       decoders of benches/models/make_decoder.py
+  --quick          one short round behind 32 tokens, without a prompt: less than 3 minutes
   --threads N      threads of each engine (default 1)
-  --sequences N,N  numbers of sequences (default 1,4,8)
+  --sequences N,N  numbers of sequences (default 1,2,4,8)
   --past N,N       tokens before the measured ones (default 32,512)
   --prompt N       length of a prompt that comes in beside a sequence; 0 for none (default 2000)
   --rounds N       rounds, each with one process for each engine (default 3)

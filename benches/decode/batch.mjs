@@ -1,7 +1,9 @@
 // Several sequences of text at once: webnn-node and llama.cpp in turn, each in a process of its own, on the decoders that
 // models/make_decoder.py writes.
 //
-//     npm run bench -- batch_decode MODEL.onnx … [--threads 1] [--sequences 1,4,8] [--past 32,512] [--prompt 2000] [--rounds 3] [--llama FOLDER]
+//     npm run bench -- batch_decode MODEL.onnx … [--quick] [--threads 1] [--sequences 1,2,4,8] [--past 32,512] [--prompt 2000] [--rounds 3] [--llama FOLDER]
+//
+// The ceiling is the rate at which a prompt is computed so many tokens at a time: a step of as many sequences reads the weights as often.
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -17,15 +19,18 @@ const PEER = 'llama.cpp';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
+    quick: { type: 'boolean', default: false },
     threads: { type: 'string', default: '1' },
-    sequences: { type: 'string', default: '1,4,8' },
-    past: { type: 'string', default: '32,512' },
-    prompt: { type: 'string', default: '2000' },
-    rounds: { type: 'string', default: '3' },
-    tokens: { type: 'string', default: '32' },
+    sequences: { type: 'string', default: '1,2,4,8' },
+    past: { type: 'string' },
+    prompt: { type: 'string' },
+    rounds: { type: 'string' },
+    tokens: { type: 'string' },
     llama: { type: 'string' },
   },
 });
+const usual = values.quick ? { past: '32', prompt: '0', rounds: '1', tokens: '16' } : { past: '32,512', prompt: '2000', rounds: '3', tokens: '32' };
+for (const name of Object.keys(usual)) values[name] ??= usual[name];
 if (positionals.length === 0) {
   console.error('MODEL.onnx is missing: npm run bench -- batch_decode --help');
   process.exit(2);
@@ -51,8 +56,9 @@ for (const model of positionals) {
     rounds.push(found);
   }
   for (const what of Object.keys(rounds[0][OURS])) {
-    const of = (engine) => (engines.includes(engine) ? median(rounds.map((found) => found[engine][what])).toFixed(2) : '');
-    const ratio = engines.includes(PEER) ? median(rounds.map((found) => found[OURS][what] / found[PEER][what])).toFixed(2) : '';
+    const has = (engine) => rounds.every((found) => found[engine]?.[what] !== undefined);
+    const of = (engine) => (has(engine) ? median(rounds.map((found) => found[engine][what])).toFixed(2) : '');
+    const ratio = has(PEER) ? median(rounds.map((found) => found[OURS][what] / found[PEER][what])).toFixed(2) : '';
     console.log(`| ${path.basename(model)} | ${what} | ${of(OURS)} | ${of(PEER)} | ${ratio} |`);
   }
 }

@@ -1,6 +1,6 @@
 // measure-batch.mjs ENGINE MODEL THREADS SEQUENCES PASTS TOKENS PROMPT LLAMA: prints as JSON how many tokens a second so many sequences get
-// together behind so many tokens each, the share of the slowest, and what a prompt that comes in does to the steps of another sequence. The
-// first pass is not timed: plans are made, pages are touched.
+// together behind so many tokens each, the share of the slowest, the ceiling, runs of 1,000 steps, and what a prompt that comes in does to the
+// steps of another sequence. The first pass is not timed: plans are made, pages are touched.
 
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -11,13 +11,31 @@ const require = createRequire(import.meta.url);
 const [engine, model, threads, sequences, pasts, count, long, llama] = process.argv.slice(2);
 const numbers = (list) => list.split(',').filter(Boolean).map(Number);
 
-/** A function that continues the sequence of that number by so many tokens, and calls back at each. */
+/** A function that continues the sequence of that number by so many tokens, and calls back at each; others look at what was done. */
 async function webnn() {
   const { ml } = require('../../lib/index.js');
   const { loadOnnx } = require('../../lib/onnx.js');
-  const { generate } = require('../../lib/generate.js');
+  const { GenerationCache, generate, generationUsage } = require('../../lib/generate.js');
   const context = await ml.createContext({ accelerated: false, numThreads: Number(threads) });
   const loaded = await loadOnnx(context, model);
+  usage = () => generationUsage(loaded);
+  /** Milliseconds of a piece of a prompt of so many tokens behind as many as `past`. */
+  piece = async (batch, past) => {
+    const cache = new GenerationCache();
+    const times = { piece: [], step: [] };
+    for (let i = 0; i < 24; i++) {
+      for (const what of ['piece', 'step']) {
+        // The last token of what is new is a step of its own.
+        past += what === 'piece' ? batch + 1 : 1;
+        const begin = performance.now();
+        for await (const { finish } of generate(loaded, promptOf(past, 0), { cache, maxNewTokens: 1 })) {
+          if (finish && i >= 8) times[what].push(performance.now() - begin);
+        }
+      }
+    }
+    cache.destroy();
+    return median(times.piece) - median(times.step);
+  };
   return async (sequence, prompt, most, each) => {
     for await (const { id } of generate(loaded, prompt, { maxNewTokens: most })) each(id);
   };
@@ -41,6 +59,8 @@ async function llamaCpp() {
   };
 }
 
+let usage;
+let piece;
 const run = await { 'webnn-node': webnn, 'llama.cpp': llamaCpp }[engine]();
 const promptOf = (length, seed) => Array.from({ length }, (_, i) => ((i * 7919 + 13 + 31 * seed) % 250) + 3);
 
@@ -56,6 +76,7 @@ for (const past of numbers(pasts)) {
   for (const batch of numbers(sequences)) {
     const rates = [];
     const shares = [];
+    const before = await usage?.();
     for (let pass = 0; pass < 3; pass++) {
       // While all are under way: the last ones get their first token when others have had many.
       const times = await together(batch, past, Number(count) * (batch + 1));
@@ -67,7 +88,13 @@ for (const past of numbers(pasts)) {
       shares.push((Math.min(...counts) * batch) / sum);
     }
     found[`${batch} behind ${past}, tokens/s`] = median(rates);
-    if (batch > 1) found[`${batch} behind ${past}, share of the slowest`] = median(shares);
+    if (batch === 1) continue;
+    found[`${batch} behind ${past}, share of the slowest`] = median(shares);
+    if (usage === undefined) continue;
+    const { steps, runs } = await usage();
+    found[`${batch} behind ${past}, runs of 1000 steps`] = (1000 * (runs - before.runs)) / (steps - before.steps);
+    found[`${batch} behind ${past}, ceiling`] = (1000 * batch) / (await piece(batch, past));
+    found[`${batch} behind ${past}, of the ceiling`] = found[`${batch} behind ${past}, tokens/s`] / found[`${batch} behind ${past}, ceiling`];
   }
 }
 

@@ -46,6 +46,7 @@ pub fn place(graph: &Graph, steps: Steps, compilation: &Compilation<'_>) -> Resu
         lives,
         shared: graph.shared.clone(),
         fp_math: graph.fp_math,
+        hiding: graph.hiding.clone(),
     };
     plan.place();
     // Only constants that a step reads are worth keeping.

@@ -84,6 +84,8 @@ pub struct Plan {
     pub shared: Shared,
     /// See [`Graph::fp_math`].
     pub fp_math: FpMath,
+    /// See [`Graph::hiding`].
+    pub hiding: Vec<String>,
 }
 
 /// How a step reads a value of float32.

@@ -247,6 +247,9 @@ pub struct Graph {
     pub rounds_late: bool,
     /// How float32 may be computed.
     pub fp_math: FpMath,
+    /// The names of inputs that are added to the scores of keys: keys that they hide in front (by minus infinity), and their values, are
+    /// finite, so that nobody need look at them.
+    pub hiding: Vec<String>,
 }
 
 /// How products of float32 may be computed, in oneDNN's words and sense: a permission, which a backend without a use for it leaves.
@@ -525,6 +528,7 @@ fn prune(operands: Vec<Operand>, nodes: Vec<Node>, outputs: Vec<(String, Operand
         shared: Shared::default(),
         rounds_late: false,
         fp_math: FpMath::Strict,
+        hiding: Vec::new(),
     }
 }
 

@@ -115,17 +115,25 @@ impl Bytes {
     }
 
     /// Zeros in pages of their own, which are there when they are touched, and are the system's again when the bytes are dropped: for
-    /// room that is filled little by little.
+    /// room that is filled little by little. Of the first ones, `reserved`, only few will ever be touched.
     ///
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
-    pub fn in_own_pages(length: usize) -> Result<Bytes> {
-        if length == 0 || length >= super::WORTH_HUGE_PAGES {
+    pub fn in_own_pages(reserved: usize, length: usize) -> Result<Bytes> {
+        if length == 0 || reserved == 0 && length >= super::WORTH_HUGE_PAGES {
             return Bytes::zeroed(length);
         }
         let fail = || super::cannot_be_had(length);
+        if !super::is_at_hand(length - reserved) {
+            return Err(fail());
+        }
         let mut pages = MmapMut::map_anon(length).map_err(|_| fail())?;
         let start = NonNull::new(pages.as_mut_ptr()).ok_or_else(fail)?;
+        let touched = length - reserved;
+        if touched >= super::WORTH_HUGE_PAGES {
+            // SAFETY: within the pages.
+            super::prefer_huge_pages(unsafe { start.add(reserved) }, touched);
+        }
         // SAFETY: it begins where the pages do, zeroed and aligned, and is the only part; they live as long.
         Ok(unsafe { Bytes::part(start, length, Arc::new(Block { start, length, pages })) })
     }
@@ -199,7 +207,7 @@ mod tests {
     #[test]
     fn room_is_zeroed_aligned_and_apart() {
         for length in [0, 1, 4096, 5000, 5 << 20] {
-            let (mut one, two) = (Bytes::in_own_pages(length).unwrap(), Bytes::in_own_pages(length).unwrap());
+            let (mut one, two) = (Bytes::in_own_pages(0, length).unwrap(), Bytes::in_own_pages(length / 2, length).unwrap());
             assert!(one.len() == length && one.iter().all(|&byte| byte == 0));
             assert!(length == 0 || one.as_ptr().addr().is_multiple_of(super::super::ALIGNMENT));
             one.fill(1);

@@ -12,6 +12,7 @@ mod arenas;
 mod build;
 mod compute;
 mod followers;
+mod hiding;
 mod narrowing;
 mod needed;
 mod overwriting;

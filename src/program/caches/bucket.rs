@@ -11,9 +11,10 @@ use crate::graph::Graph;
 pub enum Bucket {
     /// Few sizes, so that plans are soon made: at most an eighth of what a step reads is padding, or 63 rows.
     Large,
-    /// Fewer sizes, for steps of several sequences, which have a plan for each combination: at most a third of what a step reads is
-    /// padding, or 63 rows.
+    /// Fewer sizes, for steps of several sequences, where padding is read: at most a third of what a step reads is padding, or 63 rows.
     Joined,
+    /// Fewest sizes, for steps of several sequences whose attention reads no padding.
+    Doubled,
     /// More sizes, for a model whose table of positions ends before the next large bucket.
     Small,
     /// As many rows as the cache has.
@@ -27,6 +28,7 @@ impl Bucket {
         match self {
             Bucket::Large => rows.max(1).next_multiple_of((rows.next_power_of_two() / 16).max(64)),
             Bucket::Joined => rows.max(1).next_multiple_of((rows.next_power_of_two() / 4).max(64)),
+            Bucket::Doubled => rows.next_power_of_two().max(512),
             Bucket::Small => rows.next_multiple_of(16),
             Bucket::Exact => rows,
         }

@@ -34,7 +34,13 @@ impl HostMemory {
     /// # Errors
     /// `QuotaExceededError` where the context or the model may not hold it.
     pub fn new(bytes: Bytes, usage: &Arc<Usage>) -> Result<HostMemory> {
-        let _charge = usage.reserve(Use::Caches, bytes.len())?;
+        let counted = bytes.len();
+        HostMemory::counted(bytes, counted, usage)
+    }
+
+    /// The same for bytes of which only so many are to be there.
+    pub fn counted(bytes: Bytes, counted: usize, usage: &Arc<Usage>) -> Result<HostMemory> {
+        let _charge = usage.reserve(Use::Caches, counted)?;
         Ok(HostMemory { bytes, _charge })
     }
 

@@ -12,7 +12,6 @@ use crate::program::batch::{Joined, join};
 use crate::program::device::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, Watch};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A compiled graph for steps.
 #[derive(Debug)]
@@ -174,17 +173,15 @@ impl Draft {
         Sketch { joined, padding, most_bytes }.build(program, caches)
     }
 
-    /// Joins the graphs of several sequences, and compiles that. Waits for it.
+    /// Joins the graph as often as there are sequences, and compiles that. Waits for it.
     ///
     /// # Errors
     /// As [`Draft::build`]; `NotSupportedError` where steps of the model cannot be joined.
-    pub fn build_joined(drafts: &[Arc<Draft>], program: &Program, caches: &Caches) -> Result<Plan> {
-        let graphs: Vec<&Graph> = drafts.iter().map(|draft| &draft.graph).collect();
-        let joined = join(&graphs).map_err(refused)?;
-        let all = drafts.iter().enumerate().flat_map(|(lane, draft)| draft.padding.iter().map(move |one| (lane, one)));
+    pub fn build_joined(&self, sequences: usize, program: &Program, caches: &Caches) -> Result<Plan> {
+        let joined = join(&vec![&self.graph; sequences]).map_err(refused)?;
+        let all = (0..sequences).flat_map(|lane| self.padding.iter().map(move |one| (lane, one)));
         let padding = all.map(|(lane, (name, input))| ((lane, name.clone()), input.clone())).collect();
-        let most_bytes = drafts.iter().map(|draft| draft.most_bytes).max().unwrap_or(usize::MAX);
-        Sketch { joined, padding, most_bytes }.build(program, caches)
+        Sketch { joined, padding, most_bytes: self.most_bytes }.build(program, caches)
     }
 }
 
@@ -193,6 +190,9 @@ impl Sketch {
         let Sketch { joined, padding, most_bytes: most } = self;
         let Joined { mut graph, inputs: input_names, outputs: output_names } = joined;
         program.share_weights(&mut graph, false);
+        let is_mask = |key: &(usize, String)| matches!(padding.get(key), Some(PaddingInput::Mask { .. }));
+        let hiding = graph.inputs.iter().zip(&input_names).filter(|(_, key)| is_mask(key));
+        graph.hiding = hiding.map(|((name, _), _)| name.clone()).collect();
         let descriptors = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).clone());
         let inputs = inputs_of(&input_names, padding, program, &caches.rows)?.into_iter().zip(descriptors).collect();
         let output_of = |name: &str| {

@@ -5,6 +5,7 @@
 //! is given back if the step fails. So rows never change, whoever has them.
 #![allow(unsafe_code)]
 
+use super::bucket::Bucket;
 use super::memory::{Copies, HostMemory, Memory};
 use super::plan::refused;
 use crate::error::Result;
@@ -18,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LEAST: usize = 256;
 /// Rows of padding at least.
 const LEAST_PADDING: usize = 64;
+/// Whether addresses that nobody touches cost nothing: Windows counts them as memory.
+const RESERVES: bool = cfg!(unix);
 
 /// The rows of a cache that a step works on.
 #[derive(Clone, Copy, Debug)]
@@ -90,11 +93,15 @@ impl Room {
     /// Room for the rows of a step, and more. `like` is a value whose rows come first.
     fn new(like: &Descriptor, span: &Span, allocator: Allocator<'_>) -> Result<Room> {
         let capacity = (2 * (span.had + span.new)).max(LEAST);
-        // As many rows of padding as any bucket has.
-        let padding = span.padding.max(capacity / 8).max(LEAST_PADDING);
-        let (count, row) = (padding + capacity, row_of(like));
+        // As many rows of padding as any bucket has of a step alone.
+        let usual = (capacity / 8).max(LEAST_PADDING);
+        let (is_elsewhere, row) = (allocator.device.is_elsewhere(), row_of(like));
+        // Steps together have more. Nobody touches these rows, so on the host they are addresses alone.
+        let reserved = if is_elsewhere || !RESERVES { 0 } else { Bucket::Doubled.rows(capacity) };
+        let padding = span.padding.max(usual).max(reserved);
+        let count = padding + capacity;
         // Devices copy words.
-        let memory = match allocator.device.is_elsewhere() && row.is_multiple_of(4) {
+        let memory = match is_elsewhere && row.is_multiple_of(4) {
             true => {
                 let mut descriptor = like.clone();
                 if let Some(rows) = descriptor.shape.first_mut() {
@@ -102,7 +109,11 @@ impl Room {
                 }
                 Memory::Device(allocator.device.tensor(&descriptor, allocator.failures)?)
             }
-            false => Memory::Host(HostMemory::new(Bytes::in_own_pages(count * row)?, allocator.usage)?),
+            false => {
+                let untouched = (padding - usual) * row;
+                let bytes = Bytes::in_own_pages(untouched, count * row)?;
+                Memory::Host(HostMemory::counted(bytes, count * row - untouched, allocator.usage)?)
+            }
         };
         Ok(Room { memory: Arc::new(memory), padding, capacity })
     }

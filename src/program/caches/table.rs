@@ -93,6 +93,15 @@ impl<K: Clone + Eq + Hash, P> Table<K, P> {
         plan.as_ref().map(Result::is_ok)
     }
 
+    /// Looks at the keys of all plans that there are.
+    pub fn each_made(&self, mut look: impl FnMut(&K)) {
+        for (key, (slot, _)) in &self.lock().slots {
+            if slot.try_lock().is_ok_and(|plan| matches!(&*plan, Some(Ok(_)))) {
+                look(key);
+            }
+        }
+    }
+
     /// Makes a plan on another thread that is needed soon, unless somebody has asked for it. If there is no thread for it, it is made when it is
     /// needed.
     pub fn make_ahead(&self, key: &K, make: impl FnOnce() + Send + 'static) {

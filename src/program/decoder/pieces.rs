@@ -111,7 +111,7 @@ impl Pace {
 /// How many tokens the next piece of so many has a plan for, and how many of the prompt it takes: few sizes, so that there are few plans,
 /// and as large as may be, since each piece reads all weights. What is left in the end is filled up, by an eighth or so; the last piece
 /// may be longer than others if it `may_exceed` the most.
-fn piece(left: usize, most: usize, may_pad: bool, may_exceed: bool) -> (usize, usize) {
+pub(super) fn piece(left: usize, most: usize, may_pad: bool, may_exceed: bool) -> (usize, usize) {
     let most = most.clamp(1, LARGEST_PIECE);
     if !may_pad {
         let count = 1 << most.min(left).ilog2();

@@ -41,16 +41,15 @@ impl Decoder {
     }
 
     fn make(&self, extent: &Extent) -> Result<Plan> {
-        self.draft(extent)?.build(&self.program, &self.caches)
+        self.draft(extent, |rows| extent.way.rows(extent.tokens, rows))?.build(&self.program, &self.caches)
     }
 
-    /// The graph for an extent, before it is compiled.
-    pub(super) fn draft(&self, extent: &Extent) -> Result<Draft> {
+    /// The graph for an extent, before it is compiled. `bucket` says for which lengths it is to be: for those that have its rows.
+    pub(super) fn draft(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<Draft> {
         let (graph, most_bytes) = self.graph(extent)?;
         let (graph, padding) = match extent.way.bucket.is_exact() {
             true => (graph, Vec::new()),
             false => {
-                let bucket = |rows| extent.way.rows(extent.tokens, rows);
                 let shorter = |rows| self.graph(&Extent { rows, ..extent.clone() }).map(|(graph, _)| graph);
                 for_all_lengths(graph, extent.rows, bucket, shorter, |name| self.is_cache(name))?
             }

@@ -12,9 +12,9 @@
 use super::Decoder;
 use super::inputs::Extent;
 use super::sequence::Sequence;
-use super::together;
+use super::together::{self, Joint};
 use crate::error::{Error, Kind, Result};
-use crate::program::caches::{AHEAD, Plan};
+use crate::program::caches::AHEAD;
 use crate::program::run::spawn_plan;
 use crate::timeline::{PASSED, Priority, Watch, from_panic};
 use std::collections::{HashMap, VecDeque};
@@ -149,6 +149,19 @@ impl State {
         self.waiting = others;
         wanted.sort_by_key(Job::order);
         Next::Steps(wanted)
+    }
+
+    /// The steps of these numbers begin. The others keep their places.
+    fn begin_steps(&mut self, jobs: Vec<Job>, numbers: &[usize]) -> Vec<Job> {
+        self.steps_first = self.steps_first.saturating_sub(numbers.len());
+        let mut group: Vec<Option<Job>> = numbers.iter().map(|_| None).collect();
+        for (number, job) in jobs.into_iter().enumerate().rev() {
+            match numbers.iter().position(|&other| other == number) {
+                Some(place) => group[place] = Some(job),
+                None => self.waiting.push_front(job),
+            }
+        }
+        group.into_iter().flatten().collect()
     }
 
     /// Of the prompts the most urgent, or one that was passed over often enough.
@@ -367,30 +380,20 @@ impl Decoder {
     }
 
     /// Runs the first of some steps, with as many others as can run with it.
-    fn run_steps(self: &Arc<Self>, mut jobs: Vec<Job>, leader: u64) {
+    fn run_steps(self: &Arc<Self>, jobs: Vec<Job>, leader: u64) {
         let able: Vec<usize> = (0..jobs.len()).filter(|&job| !jobs[job].is_alone).collect();
         let feeds: Vec<&Feed> = able.iter().map(|&job| &jobs[job].feed).collect();
-        let found = if able.first() == Some(&0) && feeds.len() > 1 { self.joinable(&feeds) } else { None };
-        let numbers = found.as_ref().map_or(vec![0], |(numbers, ..)| numbers.iter().map(|&number| able[number]).collect());
-        let mut group: Vec<Option<Job>> = numbers.iter().map(|_| None).collect();
-        {
-            let mut state = self.scheduler.lock();
-            state.steps_first = state.steps_first.saturating_sub(numbers.len());
-            // The others keep their places.
-            for (number, job) in jobs.drain(..).enumerate().rev() {
-                match numbers.iter().position(|&other| other == number) {
-                    Some(place) => group[place] = Some(job),
-                    None => state.waiting.push_front(job),
-                }
-            }
-        }
-        let group: Vec<Job> = group.into_iter().flatten().collect();
+        // With those whose prompts are under way.
+        let coming = feeds.len() + self.scheduler.lock().waiting.iter().filter(|job| job.is_prompt()).count();
+        let found = if able.first() == Some(&0) && feeds.len() > 1 { self.joinable(&feeds, coming) } else { None };
+        let numbers = found.as_ref().map_or(vec![0], |joint| joint.steps.iter().map(|&step| able[step]).collect());
+        let group = self.scheduler.lock().begin_steps(jobs, &numbers);
         group.iter().for_each(|job| _ = job.watch.begin());
         if let Some(first) = group.first() {
             self.scheduler.lock().pass(first, |job| !job.is_prompt());
         }
         match found {
-            Some((_, extents, plan)) => self.run_together(group, &extents, &plan, leader),
+            Some(joint) => self.run_together(group, &joint, leader),
             None => group.into_iter().for_each(|job| self.run_step(job, leader)),
         }
     }
@@ -406,10 +409,10 @@ impl Decoder {
         self.end(&mut state, job, logits, leader);
     }
 
-    fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, extents: &[Extent], plan: &Plan, leader: u64) {
+    fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, joint: &Joint, leader: u64) {
         let began = Instant::now();
         let mut feeds: Vec<&mut Feed> = jobs.iter_mut().map(|job| &mut job.feed).collect();
-        let all = guarded(|| self.step_together(&mut feeds, extents, plan));
+        let all = guarded(|| self.step_together(&mut feeds, joint));
         let mut state = self.scheduler.lock();
         let Ok(all) = all else {
             // Whose fault it is comes out when each runs alone.
@@ -481,4 +484,104 @@ impl Decoder {
 
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(from_panic(&*panic)))
+}
+
+/// Decisions of the scheduler, with times that are made up.
+#[cfg(test)]
+mod tests {
+    use super::super::pieces::piece;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Calls with a sequence each, which ask for the next step as soon as they have one.
+    struct Simulation {
+        state: State,
+        now: Duration,
+        /// What a run reads weights for, what each sequence or token takes, and how many steps can run together.
+        weights: Duration,
+        each: Duration,
+        together: usize,
+        /// By call: when its steps ended.
+        ended: BTreeMap<u64, Vec<Duration>>,
+    }
+
+    impl Simulation {
+        fn new(weights: u64, each: u64, together: usize) -> Simulation {
+            let [weights, each] = [weights, each].map(Duration::from_micros);
+            Simulation { state: State::default(), now: Duration::ZERO, weights, each, together, ended: BTreeMap::new() }
+        }
+
+        fn ask(&mut self, call: u64, tokens: usize) {
+            let feed = Feed { pending: vec![0; tokens], ..Feed::default() };
+            let (watch, planning) = (Watch::default(), Planning::Open);
+            self.state.waiting.push_back(Job { ticket: call, call, feed, watch, planning, is_alone: false, passed: 0 });
+        }
+
+        fn run(&mut self, count: usize) -> Duration {
+            let time = self.weights + self.each * count as u32;
+            self.now += time;
+            time
+        }
+
+        /// What is next. Gives the call whose prompt has been seen, if one has.
+        fn next(&mut self) -> Option<u64> {
+            match self.state.next(true) {
+                Next::Steps(jobs) => {
+                    let numbers: Vec<usize> = (0..jobs.len().min(self.together)).collect();
+                    let group = self.state.begin_steps(jobs, &numbers);
+                    let time = self.run(group.len());
+                    self.state.took(group.len(), time);
+                    for job in group {
+                        self.ended.entry(job.call).or_default().push(self.now);
+                        self.ask(job.call, 1);
+                    }
+                    None
+                }
+                Next::Piece(mut job, most) => {
+                    let (count, taken) = piece(job.feed.pending.len() - 1, most.unwrap_or(32), true, most.is_none());
+                    let time = self.run(count);
+                    if most.is_some() {
+                        self.state.took_piece(count, time);
+                    }
+                    job.feed.pending.drain(..taken);
+                    let seen = (!job.is_prompt()).then_some(job.call);
+                    self.state.waiting.push_back(job);
+                    seen
+                }
+                Next::Wait(_) => panic!("nothing to do"),
+            }
+        }
+    }
+
+    #[test]
+    fn no_sequence_gets_less_than_the_others() {
+        for (calls, together) in [(3, 1), (5, 2), (8, 8), (20, together::MOST), (33, together::MOST)] {
+            let mut simulation = Simulation::new(5000, 1000, together);
+            (0..calls).for_each(|call| simulation.ask(call, 1));
+            (0..500).for_each(|_| _ = simulation.next());
+            let counts: Vec<f64> = simulation.ended.values().map(|ended| ended.len() as f64).collect();
+            let mean = counts.iter().sum::<f64>() / calls as f64;
+            assert!(counts.len() == calls as usize && counts.iter().all(|&count| count >= 0.9 * mean), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_long_for_a_prompt() {
+        // Where weights are most of a step, or little of it.
+        for (weights, each) in [(5000, 1000), (5000, 100), (1000, 2000)] {
+            for calls in [1, 3, 8] {
+                let mut simulation = Simulation::new(weights, each, together::MOST);
+                (0..calls).for_each(|call| simulation.ask(call, 1));
+                (0..20).for_each(|_| _ = simulation.next());
+                let step = simulation.weights + simulation.each * calls as u32;
+                let begun = simulation.now;
+                simulation.ask(calls, 2000);
+                while simulation.next() != Some(calls) {}
+                let waits = |ended: &Vec<Duration>| ended.windows(2).map(|pair| pair[1] - pair[0]).max();
+                let longest = (0..calls).filter_map(|call| waits(&simulation.ended[&call])).max().unwrap();
+                assert!(longest <= step.mul_f64(2.5), "{longest:?} of {step:?}, {calls} calls");
+                assert!(simulation.now > begun);
+            }
+        }
+    }
 }

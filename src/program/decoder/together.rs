@@ -1,16 +1,22 @@
 //! Steps of several sequences at once, with one pass over the weights.
 //!
-//! The graph of such a step is made of those of its sequences ([`crate::program::batch::join`]), which have more padding than that of a step
-//! alone ([`Bucket::Joined`]): then sequences seldom need another graph. It is made on another thread; until it is there, and where there
-//! is none, steps run one after the other.
+//! - A plan is for a number of sequences and a number of rows, the same for all of them ([`Group`]). How many of these rows a sequence has is a
+//!   value of the run: the others, in front, are padding. So there are few plans, whatever the lengths.
+//! - The graph is that of a step alone, proved for all lengths up to its rows, joined with itself ([`crate::program::batch::join`]).
+//! - Padding costs nothing: caches have addresses for it that nobody touches ([`crate::program::caches`]), and attention on the CPU begins
+//!   behind it ([`crate::graph::Graph::hiding`]). Where that cannot be, buckets are narrower ([`Decoder::joined_way`]).
+//! - Plans are made on another thread: the one that is wanted, that for more rows before they are needed, and that for one sequence more.
+//!   Until one is there, others do: those for more rows, for more sequences (an empty one takes the place of a missing one), or for fewer, several
+//!   times ([`divide`]).
 
 use super::Decoder;
-use super::inputs::{ConstantInput, Extent};
+use super::inputs::{ConstantInput, Extent, Role};
 use super::scheduler::Feed;
 use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
-use crate::program::caches::{self, AHEAD, Bucket, Caller, Draft, Plan, Table, refused};
+use crate::graph::DataType;
+use crate::program::caches::{self, Bucket, Caller, Draft, Plan, Table, refused};
 use crate::program::run::spawn_plan;
 use crate::timeline::Watch;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,26 +24,51 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Sequences of a step at most.
 pub(super) const MOST: usize = 16;
+/// Up to here there is a plan for each number of sequences, and then for every other one.
+const EACH: usize = 8;
 /// Plans that are kept: each is as large as those of its sequences together.
-const PLANS: usize = 24;
+const PLANS: usize = 32;
+/// Rows before a plan with more of them is needed that it is made: a step of many sequences has much to make.
+const AHEAD: usize = 64;
+/// What an empty sequence costs, of a step alone: four weigh as much as the weights.
+const EMPTY: f32 = 0.25;
+
+/// What a plan is for: so many sequences, and what each works on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Group {
+    sequences: usize,
+    extent: Extent,
+}
+
+/// Steps that run together.
+pub(super) struct Joint {
+    /// The numbers of the steps.
+    pub steps: Vec<usize>,
+    pub extent: Extent,
+    pub plan: Arc<Plan>,
+    /// Sequences of the plan.
+    pub sequences: usize,
+}
 
 #[derive(Debug)]
 pub(super) struct Together {
     /// The graphs of single sequences.
     drafts: Table<Extent, Draft>,
-    /// By what the sequences work on, those with the fewest rows first.
-    plans: Table<Vec<Extent>, Plan>,
+    plans: Table<Group, Plan>,
     is_making: AtomicBool,
     /// Whether there has been a plan.
     is_possible: AtomicBool,
     /// Why the last plan could not be made.
     refusal: Mutex<Option<Error>>,
+    /// Empty sequences that take the places of missing ones.
+    empty: Mutex<Vec<Sequence>>,
 }
 
 impl Default for Together {
     fn default() -> Self {
-        let (is_making, is_possible, refusal) = Default::default();
-        Together { drafts: Table::new(false), plans: Table::new(false).with_room(PLANS), is_making, is_possible, refusal }
+        let (is_making, is_possible, refusal, empty) = Default::default();
+        let (drafts, plans) = (Table::new(false), Table::new(false).with_room(PLANS));
+        Together { drafts, plans, is_making, is_possible, refusal, empty }
     }
 }
 
@@ -54,84 +85,142 @@ impl Together {
             Err(error) => *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone()),
         }
     }
+
+    /// For how many sequences there are plans that serve an extent, and the fewest rows of these.
+    fn serving(&self, extent: &Extent) -> Vec<(usize, usize)> {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        self.plans.each_made(|group| {
+            let rows = group.extent.rows;
+            let is_like = rows >= extent.rows && group.extent == Extent { rows, ..extent.clone() };
+            match found.iter_mut().find(|(sequences, _)| *sequences == group.sequences) {
+                _ if !is_like => {}
+                Some((_, fewest)) => *fewest = rows.min(*fewest),
+                None => found.push((group.sequences, rows)),
+            }
+        });
+        found
+    }
+
+    /// Whether a plan may still be made.
+    fn lacks(&self, group: &Group) -> bool {
+        self.plans.has_plan(group).is_none()
+    }
+}
+
+/// The number of sequences of a plan for so many.
+fn rounded(sequences: usize) -> usize {
+    if sequences <= EACH { sequences } else { sequences.next_multiple_of(2).min(MOST) }
+}
+
+/// For how many sequences the next plan is that takes the least for so many steps, if there are plans for these numbers of sequences; nothing
+/// where the first step had better run alone.
+fn divide(steps: usize, plans: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+    let cost = |sequences: usize| 1.0 + EMPTY * (sequences as f32 - 1.0);
+    // By the number of steps that are left.
+    let mut best = vec![(0.0, None)];
+    for left in 1..=steps {
+        let alone = (best[left - 1].0 + 1.0, None);
+        let together = plans.clone().map(|sequences| (best[left.saturating_sub(sequences)].0 + cost(sequences), Some(sequences)));
+        // The largest first, if it is the same.
+        let found = together.fold(alone, |best: (f32, Option<usize>), other| {
+            if other.0 < best.0 || other.0 == best.0 && other.1 > best.1 { other } else { best }
+        });
+        best.push(found);
+    }
+    best[steps].1
 }
 
 impl Decoder {
-    /// What the step of a sequence with so many tokens works on beside others, if it may run beside others.
-    fn lane(&self, sequence: &Sequence, length: usize) -> Option<Extent> {
-        if length == 0 {
-            return None;
-        }
-        let form = self.form(sequence, 1, false);
-        let alone = self.extent_of(&form, length);
+    /// In which way steps of sequences of a form run together, where those of one that long run in a way alone; nothing where they cannot.
+    fn joined_way(&self, form: &Extent, alone: Way, length: usize) -> Option<Way> {
         if self.caches.rows.is_empty() {
             return Some(alone);
         }
-        if alone.way.bucket == Bucket::Large {
-            let way = Way { bucket: Bucket::Joined, ..alone.way };
-            let wide = Extent { way, rows: way.rows(1, length), ..form };
-            if self.together.drafts.has_plan(&wide) != Some(false) {
-                return Some(wide);
-            }
+        if alone.bucket.is_exact() {
+            return None;
         }
-        (!alone.way.bucket.is_exact()).then_some(alone)
+        // Elsewhere attention reads padding, and what is not float32 is converted before.
+        let mut caches = self.roles.inputs.iter().filter(|(role, _)| matches!(role, Role::Rows(_)));
+        let are_float = caches.all(|(_, input)| input.data_type == DataType::Float32);
+        let reads_padding = self.program.device.is_elsewhere() || !are_float;
+        let widest = if reads_padding { Bucket::Joined } else { Bucket::Doubled };
+        let ways = [widest, Bucket::Large, Bucket::Small].map(|bucket| Way { bucket, ..alone });
+        // A table of positions may end before the next bucket.
+        let may_be = |way: &Way| self.together.drafts.has_plan(&of_length(form, *way, length)) != Some(false);
+        ways.into_iter().find(may_be)
     }
 
-    /// The first ones of some steps that can run together now: their numbers, those with the fewest rows first, what they work on, and the
-    /// plan. Has a plan made for more of them if there is none.
-    pub(super) fn joinable(self: &Arc<Self>, feeds: &[&Feed]) -> Option<(Vec<usize>, Vec<Extent>, Arc<Plan>)> {
-        let lanes = |ahead: usize| -> Vec<(usize, Extent)> {
-            let lane =
-                |(number, feed): (usize, &&Feed)| Some((number, self.lane(&feed.sequence, feed.sequence.tokens.len() + ahead)?));
-            feeds.iter().enumerate().filter_map(lane).take(MOST).collect()
+    /// The first ones of some steps that can run together now. Has a plan made for more of them if there is none; so many sequences may come.
+    pub(super) fn joinable(self: &Arc<Self>, feeds: &[&Feed], coming: usize) -> Option<Joint> {
+        let first = &feeds.first()?.sequence;
+        let form = self.form(first, 1, false);
+        let way_of = |sequence: &Sequence| {
+            let length = sequence.tokens.len();
+            let alone = self.extent_of(&form, length).way;
+            if length == 0 { None } else { self.joined_way(&form, alone, length) }
         };
-        let mut lanes_now = lanes(0);
         // The first one has its turn, alone if need be.
-        if lanes_now.first().is_none_or(|(number, _)| *number != 0) {
-            if feeds.first().is_some_and(|feed| !feed.sequence.tokens.is_empty()) {
+        let Some(way) = way_of(first) else {
+            if !first.tokens.is_empty() {
                 self.together.made(&Err(refused(
                     "found steps with a graph for each length, allowed those whose padding is proved to change nothing",
                 )));
             }
             return None;
+        };
+        let suits = |sequence: &Sequence| {
+            !sequence.tokens.is_empty() && self.form(sequence, 1, false) == form && way_of(sequence) == Some(way)
+        };
+        let mut steps: Vec<usize> = (0..feeds.len()).filter(|&number| suits(&feeds[number].sequence)).collect();
+        steps.truncate(MOST);
+        if steps.len() < 2 {
+            return None;
         }
-        while lanes_now.len() > 1 {
-            let key = sorted(&lanes_now);
-            let extents: Vec<Extent> = key.iter().map(|(_, extent)| extent.clone()).collect();
-            match self.together.plans.has_plan(&extents) {
-                Some(true) => {
-                    let plan = self.plan_together(&extents).ok()?;
-                    let soon: Vec<Extent> = sorted(&lanes(AHEAD)).into_iter().map(|(_, extent)| extent).collect();
-                    if self.together.plans.has_plan(&soon).is_none() {
-                        self.make_together(soon);
-                    }
-                    return Some((key.into_iter().map(|(number, _)| number).collect(), extents, plan));
-                }
-                Some(false) => {}
-                None => self.make_together(extents),
-            }
-            lanes_now.truncate(lanes_now.len() / 2);
-        }
-        None
+        let longest = steps.iter().map(|&number| feeds[number].sequence.tokens.len()).max().unwrap_or_default();
+        let extent = of_length(&form, way, longest);
+        let plans = self.together.serving(&extent);
+        self.make_missing(&plans, &extent, steps.len(), coming.min(MOST), longest);
+        let sequences = divide(steps.len(), plans.iter().map(|(sequences, _)| *sequences))?;
+        let (_, rows) = plans.into_iter().find(|(found, _)| *found == sequences)?;
+        steps.truncate(sequences);
+        let group = Group { sequences, extent: Extent { rows, ..extent } };
+        let plan = self.plan_together(&group).ok()?;
+        Some(Joint { steps, extent: group.extent, plan, sequences })
     }
 
-    fn plan_together(&self, extents: &[Extent]) -> Result<Arc<Plan>> {
+    /// Has the plan made that is missed most, if there is one: for so many steps, or those that come; for more rows; for one sequence more.
+    fn make_missing(self: &Arc<Self>, plans: &[(usize, usize)], extent: &Extent, steps: usize, coming: usize, longest: usize) {
+        if self.together.is_making.load(Ordering::Relaxed) {
+            return;
+        }
+        let group = |sequences: usize, extent: &Extent| Group { sequences: rounded(sequences), extent: extent.clone() };
+        let is_there = |sequences: usize| plans.iter().any(|(found, _)| *found == rounded(sequences));
+        let soon = of_length(extent, extent.way, longest + AHEAD);
+        let ways = [(steps.max(coming), extent), (steps, extent), (steps, &soon), ((steps + 1).min(MOST), extent)];
+        let missing = ways.into_iter().filter(|(sequences, wanted)| wanted.rows != extent.rows || !is_there(*sequences));
+        let missing = missing.map(|(sequences, wanted)| group(sequences, wanted)).find(|group| self.together.lacks(group));
+        if let Some(group) = missing {
+            self.make_together(group);
+        }
+    }
+
+    fn plan_together(&self, group: &Group) -> Result<Arc<Plan>> {
+        let extent = &group.extent;
         let make = || {
-            let draft = |extent: &Extent| self.together.drafts.plan(extent, || self.draft(extent));
-            let drafts = extents.iter().map(draft).collect::<Result<Vec<Arc<Draft>>>>()?;
-            Draft::build_joined(&drafts, &self.program, &self.caches)
+            let draft = self.together.drafts.plan(extent, || self.draft(extent, |_| extent.rows))?;
+            draft.build_joined(group.sequences, &self.program, &self.caches)
         };
-        self.together.plans.plan(&extents.to_vec(), make)
+        self.together.plans.plan(group, make)
     }
 
     /// Has a plan made on another thread, one at a time.
-    fn make_together(self: &Arc<Self>, extents: Vec<Extent>) {
-        if extents.len() < 2 || self.together.is_making.swap(true, Ordering::Relaxed) {
+    fn make_together(self: &Arc<Self>, group: Group) {
+        if self.together.is_making.swap(true, Ordering::Relaxed) {
             return;
         }
         let decoder = self.clone();
         let make = move |()| {
-            decoder.together.made(&decoder.plan_together(&extents));
+            decoder.together.made(&decoder.plan_together(&group));
             decoder.together.is_making.store(false, Ordering::Relaxed);
         };
         if spawn_plan((), make).is_err() {
@@ -143,15 +232,23 @@ impl Decoder {
     ///
     /// # Errors
     /// Those of running the plan: then the sequences are as before.
-    pub(super) fn step_together(
-        &self,
-        feeds: &mut [&mut Feed],
-        extents: &[Extent],
-        plan: &Plan,
-    ) -> Result<Vec<Result<Vec<f32>>>> {
-        let lanes = feeds.iter_mut().zip(extents);
+    pub(super) fn step_together(&self, feeds: &mut [&mut Feed], joint: &Joint) -> Result<Vec<Result<Vec<f32>>>> {
+        let Joint { extent, plan, sequences, .. } = joint;
+        let mut empty = self.together.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(like) = feeds.first() {
+            let missing = sequences.saturating_sub(feeds.len()).max(empty.len());
+            empty.resize_with(missing, Sequence::default);
+            for sequence in empty.iter_mut() {
+                sequence.given = like.sequence.given.clone();
+            }
+        }
+        let fed = feeds.iter_mut().map(|feed| {
+            let Feed { sequence, pending } = &mut **feed;
+            (sequence, &pending[..])
+        });
+        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &[0][..]))).take(*sequences);
         let mut steps: Vec<_> =
-            lanes.map(|(feed, extent)| self.lane_step(&mut feed.sequence, &feed.pending, extent, plan, true)).collect();
+            lanes.map(|(sequence, tokens)| self.lane_step(sequence, tokens, extent, plan, true)).collect();
         let mut lanes: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
         let caller = Caller { method: "generate", label: String::new(), watch: Watch::default() };
         let values = caches::run_all(&self.program, plan, &mut lanes, caller);
@@ -162,18 +259,43 @@ impl Decoder {
             feeds.iter().flat_map(|feed| feed.sequence.given.iter()).for_each(ConstantInput::forget);
         }
         let mut values: Vec<_> = values?.into_iter().enumerate().collect();
+        let mut own = |lane| values.extract_if(.., |(output, _)| plan.lane_of_output(*output) == lane).collect();
         let mut all = Vec::with_capacity(feeds.len());
         for (lane, feed) in feeds.iter_mut().enumerate() {
-            let own = values.extract_if(.., |(output, _)| plan.lane_of_output(*output) == lane).collect();
-            all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own, true));
+            all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own(lane), true));
             feed.pending.clear();
+        }
+        for (lane, sequence) in (feeds.len()..*sequences).zip(empty.iter_mut()) {
+            // Its memory is kept.
+            let _ = self.keep(sequence, &[], plan, own(lane), true);
         }
         Ok(all)
     }
 }
 
-fn sorted(lanes: &[(usize, Extent)]) -> Vec<(usize, Extent)> {
-    let mut lanes = lanes.to_vec();
-    lanes.sort_by_key(|(_, extent)| extent.rows);
-    lanes
+/// What steps work on in a way, the longest of which has so many tokens before it.
+fn of_length(form: &Extent, way: Way, longest: usize) -> Extent {
+    // One that remembers states alone has no rows.
+    let rows = if way.bucket.is_exact() { 0 } else { way.rows(1, longest) };
+    Extent { way, rows, ..form.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_divided_among_the_plans_that_there_are() {
+        let divide = |steps, plans: &[usize]| divide(steps, plans.iter().copied());
+        assert_eq!(divide(8, &[]), None);
+        assert_eq!(divide(8, &[2, 4, 8]), Some(8));
+        // Twice, or with what is left alone.
+        assert_eq!(divide(8, &[2, 4, 5]), Some(4));
+        assert_eq!(divide(5, &[4]), Some(4));
+        // An empty sequence costs less than another run, and several cost more.
+        assert_eq!(divide(7, &[2, 8]), Some(8));
+        assert_eq!(divide(2, &[8]), None);
+        assert_eq!(divide(3, &[8]), Some(8));
+        assert_eq!([1, 8, 9, 11, 15, 16].map(rounded), [1, 8, 10, 12, 16, 16]);
+    }
 }

@@ -3,7 +3,7 @@
 use super::arenas::Arenas;
 use super::followers::Follower;
 use super::step::{Memory, Operand, Step};
-use super::{Executable, narrowing, overwriting, placements, resident, tables};
+use super::{Executable, hiding, narrowing, overwriting, placements, resident, tables};
 use crate::backend::cpu::aligned::is_aligned_for;
 use crate::backend::cpu::cancel::Cancel;
 use crate::backend::cpu::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose};
@@ -186,6 +186,7 @@ impl Executable {
             store_findings();
         }
         of_model.has_kernels.store(true, Ordering::Relaxed);
+        hiding::mark(&mut steps, &plan);
         cancel.check()?;
         narrowing::place(&mut steps, &mut plan, target);
         overwriting::place(&mut steps, &mut plan);

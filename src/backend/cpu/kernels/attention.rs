@@ -43,7 +43,12 @@ struct Attention {
     together: usize,
     /// Stacks of a job where there are few queries: those that have the same keys and values.
     shared: Vec<Range<usize>>,
+    /// The stage that hides keys in front which need not be looked at ([`Kernel::hide`]).
+    hiding: Option<usize>,
 }
+
+/// So many keys at a time are left out: the others are summed in the same order then.
+const LEFT_OUT: usize = 64;
 
 /// The tensor that a stage adds, and where it begins for each stack; none for other stages.
 type MaskOperand = Option<(OperandId, Vec<usize>)>;
@@ -109,6 +114,14 @@ impl Kernel for Attention {
     fn speed(&self) -> usize {
         bf16::speed_of(self.gemm)
     }
+
+    fn hide(&mut self, hides: &dyn Fn(OperandId) -> bool) {
+        // The same for all queries, with a number for each key.
+        let is_hiding = |(stage, mask): (&Stage, &MaskOperand)| {
+            matches!(stage, Stage::Mask([0, 1])) && mask.as_ref().is_some_and(|(id, _)| hides(*id))
+        };
+        self.hiding = self.stages.iter().zip(&self.masks).position(is_hiding);
+    }
 }
 
 impl Attention {
@@ -123,8 +136,11 @@ impl Attention {
     ) {
         let &Attention { gemm, sizes, ref stages, ref epilogue, instead_of_nan, .. } = self;
         let Sizes { queries, depth, keys, columns, .. } = sizes;
+        let hidden = self.hidden(&masks_of(stacks.start));
+        let keys = keys - hidden;
         let rows = stacks.len() * queries;
         let [_, key, value, _] = self.positions[stacks.start];
+        let (key, value) = (key + hidden * sizes.key_strides[1], value + hidden * sizes.value_strides[0]);
         with_scratch(rows * (depth + keys + columns), |scratch| {
             let (of_queries, rest) = scratch.split_at_mut(rows * depth);
             let (scores, results) = rest.split_at_mut(rows * keys);
@@ -137,7 +153,13 @@ impl Attention {
             }
             gemv::dot_products(gemm.isa, of_queries, depth, &k[key..], sizes.key_strides[1], scores);
             for (number, stack) in stacks.clone().enumerate() {
-                let masks = &masks_of(stack)[..];
+                let mut masks = masks_of(stack);
+                for (mask, stage) in masks.iter_mut().zip(stages) {
+                    if let Stage::Mask([_, step]) = stage {
+                        *mask = &mask[hidden * step..];
+                    }
+                }
+                let masks = &masks[..];
                 let scores = &mut scores[number * queries * keys..][..queries * keys];
                 Weigh { stages, masks, first_query: 0, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
             }
@@ -155,6 +177,15 @@ impl Attention {
                 }
             }
         });
+    }
+}
+
+impl Attention {
+    /// How many keys in front need not be looked at. One is left.
+    fn hidden(&self, masks: &[Mask<'_>]) -> usize {
+        let (Some(stage), most) = (self.hiding, self.sizes.keys.saturating_sub(1)) else { return 0 };
+        let blocks = masks[stage][..most].chunks_exact(LEFT_OUT);
+        blocks.take_while(|block| block.iter().all(|&number| number == f32::NEG_INFINITY)).count() * LEFT_OUT
     }
 }
 
@@ -306,7 +337,9 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
         let together = queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows);
         let shared = shared(&positions, threads);
-        let kernel = Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together, shared };
+        let hiding = None;
+        let kernel =
+            Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together, shared, hiding };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }

@@ -214,3 +214,69 @@ fn what_is_no_number_and_infinities() {
         check(&Case { spoil: |data| data[3][19] = f32::NAN, ..masked() });
     }
 }
+
+/// Keys that a mask hides in front are left out, if that is allowed: the others give the same bits, whatever the hidden ones are.
+#[test]
+fn hidden_keys_are_not_looked_at() {
+    const KEYS: usize = 261;
+    const DEPTH: usize = 32;
+    let shapes: [&[usize]; 5] = [&[1, 3, 2, DEPTH], &[1, 1, DEPTH, KEYS], &[1], &[KEYS], &[1, 1, KEYS, DEPTH]];
+    let id = OperandId;
+    let prologue: [Op; 4] = [
+        Matmul { a: id(0), b: id(1) }.into(),
+        Binary { kind: BinaryKind::Mul, a: RUNNING, b: id(2) }.into(),
+        Binary { kind: BinaryKind::Add, a: RUNNING, b: id(3) }.into(),
+        Softmax { input: RUNNING, axis: 3 }.into(),
+    ];
+    let op = Matmul { a: RUNNING, b: id(4) }.into();
+    let output_shape = [1, 3, 2, DEPTH];
+    // How many keys are hidden, and what stands where these and their values are.
+    let run = |isa, hidden: usize, in_front: f32, hides: bool| {
+        let mut data: Vec<Vec<f32>> = shapes.iter().zip(1..).map(|(shape, seed)| numbers(shape.iter().product(), seed)).collect();
+        data[2] = vec![0.4];
+        data[3].fill(0.0);
+        data[3][..hidden].fill(f32::NEG_INFINITY);
+        // Keys lie one after the other.
+        data[1][..hidden * DEPTH].fill(in_front);
+        data[4][..hidden * DEPTH].fill(in_front);
+        let views: Vec<View<'_>> = shapes
+            .iter()
+            .zip(&data)
+            .map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
+            .collect();
+        let order = [0, 1, 3, 2];
+        let known: Vec<TensorDesc<'_>> = views
+            .iter()
+            .enumerate()
+            .map(|(i, view)| TensorDesc {
+                data_type: view.data_type,
+                shape: view.shape,
+                constant: (i == 2).then_some(view.bytes().into()),
+                order: (i == 1).then_some(&order),
+            })
+            .collect();
+        let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
+        let problem =
+            Problem { prologue: &prologue, dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
+        let mut kernel = first(&problem, &Target::with(isa, 1)).kernel;
+        kernel.hide(&|id| hides && id == OperandId(3));
+        let mut found = vec![f32::NAN; output_shape.iter().product()];
+        let bytes = bytemuck::cast_slice_mut(&mut found);
+        let mut outputs = [ViewMut { data_type: DataType::Float32, shape: &output_shape, bytes }];
+        kernel.compute(&mut Arguments::new(&views, &mut outputs));
+        found
+    };
+    for isa in instruction_sets() {
+        for hidden in [0, 1, 63, 64, 65, 130, 256, 260] {
+            let expected = run(isa, hidden, 0.0, false);
+            assert!(run(isa, hidden, 0.0, true) == expected, "{} {hidden}", isa.name);
+            let left_out = hidden / 64 * 64;
+            if hidden == left_out && hidden > 0 {
+                assert!(run(isa, hidden, f32::NAN, true) == expected, "{} {hidden}", isa.name);
+                assert!(run(isa, hidden, f32::NAN, false).iter().all(|number| number.is_nan()));
+            }
+        }
+        // All of them.
+        assert!(run(isa, KEYS, 0.0, true).iter().all(|number| number.is_nan()));
+    }
+}

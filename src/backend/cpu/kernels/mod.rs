@@ -136,6 +136,9 @@ pub trait Kernel: std::fmt::Debug + Send + Sync {
         1
     }
 
+    /// Says which operands are [`hiding`](crate::graph::Graph::hiding), before the first run.
+    fn hide(&mut self, _hides: &dyn Fn(OperandId) -> bool) {}
+
     /// Bytes that it holds: packed constants.
     fn bytes(&self) -> usize {
         0
