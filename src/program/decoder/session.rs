@@ -110,7 +110,9 @@ impl Session {
 
     /// The call has ended, so that others need not wait for it.
     pub fn leave(&self) {
-        self.decoder.scheduler.leave(self.call);
+        if self.decoder.scheduler.leave(self.call) {
+            self.decoder.together.rest();
+        }
     }
 
     /// What is known of earlier sequences is kept as far as they begin alike.

@@ -101,6 +101,13 @@ impl Together {
         found
     }
 
+    /// Gives back what only steps together need, unless one is under way.
+    pub fn rest(&self) {
+        if let Ok(mut empty) = self.empty.try_lock() {
+            empty.clear();
+        }
+    }
+
     /// Whether a plan may still be made.
     fn lacks(&self, group: &Group) -> bool {
         self.plans.has_plan(group).is_none()
@@ -122,9 +129,12 @@ fn divide(steps: usize, plans: impl Iterator<Item = usize> + Clone) -> Option<us
         let alone = (best[left - 1].0 + 1.0, None);
         let together = plans.clone().map(|sequences| (best[left.saturating_sub(sequences)].0 + cost(sequences), Some(sequences)));
         // The largest first, if it is the same.
-        let found = together.fold(alone, |best: (f32, Option<usize>), other| {
-            if other.0 < best.0 || other.0 == best.0 && other.1 > best.1 { other } else { best }
-        });
+        let found = together.fold(
+            alone,
+            |best: (f32, Option<usize>), other| {
+                if other.0 < best.0 || other.0 == best.0 && other.1 > best.1 { other } else { best }
+            },
+        );
         best.push(found);
     }
     best[steps].1
@@ -244,11 +254,11 @@ impl Decoder {
         }
         let fed = feeds.iter_mut().map(|feed| {
             let Feed { sequence, pending } = &mut **feed;
-            (sequence, &pending[..])
+            (sequence, &pending[..], true)
         });
-        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &[0][..]))).take(*sequences);
-        let mut steps: Vec<_> =
-            lanes.map(|(sequence, tokens)| self.lane_step(sequence, tokens, extent, plan, true)).collect();
+        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &[0][..], false))).take(*sequences);
+        let step = |(sequence, tokens, wants)| self.lane_step(sequence, tokens, extent, plan, wants);
+        let mut steps: Vec<_> = lanes.map(step).collect();
         let mut lanes: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
         let caller = Caller { method: "generate", label: String::new(), watch: Watch::default() };
         let values = caches::run_all(&self.program, plan, &mut lanes, caller);
@@ -258,16 +268,19 @@ impl Decoder {
             // Their memory may not be there.
             feeds.iter().flat_map(|feed| feed.sequence.given.iter()).for_each(ConstantInput::forget);
         }
-        let mut values: Vec<_> = values?.into_iter().enumerate().collect();
-        let mut own = |lane| values.extract_if(.., |(output, _)| plan.lane_of_output(*output) == lane).collect();
+        let mut by_lane: Vec<Vec<_>> = (0..*sequences).map(|_| Vec::new()).collect();
+        for (output, value) in values?.into_iter().enumerate() {
+            by_lane[plan.lane_of_output(output)].push((output, value));
+        }
+        let mut by_lane = by_lane.into_iter();
         let mut all = Vec::with_capacity(feeds.len());
-        for (lane, feed) in feeds.iter_mut().enumerate() {
-            all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own(lane), true));
+        for (feed, own) in feeds.iter_mut().zip(&mut by_lane) {
+            all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own, true));
             feed.pending.clear();
         }
-        for (lane, sequence) in (feeds.len()..*sequences).zip(empty.iter_mut()) {
+        for (sequence, own) in empty.iter_mut().zip(by_lane) {
             // Its memory is kept.
-            let _ = self.keep(sequence, &[], plan, own(lane), true);
+            let _ = self.keep(sequence, &[], plan, own, false);
         }
         Ok(all)
     }
