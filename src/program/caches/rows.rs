@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn rows_move_where_there_is_no_room() {
         // For the padding, and for the new rows.
-        for (padding, more) in [(2 * LEAST_PADDING, &[9][..]), (0, &[9; LEAST])] {
+        for (padding, more) in [(3 * LEAST, &[9][..]), (0, &[9; LEAST])] {
             let mut rows = append(None, 0, 0, &[1, 2]).keep();
             let (place, other) = (address(&rows), rows.clone());
             let append = append(Some(&mut rows), padding, 2, more);
