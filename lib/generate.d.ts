@@ -117,7 +117,7 @@ export interface GeneratedToken {
   logprob: number;
   /** The index of the sequence. With several sequences for each prompt, those of the first prompt come first. */
   sequence: number;
-  /** With `topLogprobs`: the most probable tokens of this step with the model's log-probabilities, the most probable first. */
+  /** With `topLogprobs`: the most probable tokens of this step with the model's log-probabilities, the most probable first. Not for a token that is `forced`. */
   top?: { id: number; logprob: number }[];
   /** The constraint allowed no other token, so none was chosen. */
   forced?: true;
