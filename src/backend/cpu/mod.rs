@@ -304,5 +304,7 @@ impl Backend for Cpu {
 
     fn cancel(&self) {
         self.0.cancel.cancel();
+        self.0.short.give_up();
+        self.0.long.give_up();
     }
 }

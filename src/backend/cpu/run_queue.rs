@@ -135,6 +135,8 @@ struct Context {
     used: usize,
     /// The number of the start of its last run.
     last: u64,
+    /// What waits only tells that it is not done.
+    is_given_up: bool,
     /// Nobody asks for more.
     has_ended: bool,
 }
@@ -408,7 +410,9 @@ impl Lane {
         state.entered += 1;
         let (context, last) = (state.entered, state.starts);
         let waiting = Default::default();
-        state.contexts.insert(context, Context { streams, waiting, running: 0, used: 0, last, has_ended: false });
+        state
+            .contexts
+            .insert(context, Context { streams, waiting, running: 0, used: 0, last, is_given_up: false, has_ended: false });
         Runs { shared: self.shared.clone(), context }
     }
 }
@@ -441,6 +445,28 @@ impl Runs {
         Some(Alone { shared: &self.shared, context: self.context, threads })
     }
 
+    /// The context has ended: its runs do nothing any more but tell so, and wait for nobody's cores to do that.
+    pub fn give_up(&self) {
+        let mut state = self.shared.lock();
+        let Some(context) = state.contexts.get_mut(&self.context) else { return };
+        context.is_given_up = true;
+        let waiting = std::mem::take(&mut context.waiting);
+        state.note();
+        drop(state);
+        let runs: Vec<_> =
+            waiting.into_iter().enumerate().flat_map(|(class, runs)| runs.into_iter().map(move |run| (class, run))).collect();
+        if runs.is_empty() {
+            return;
+        }
+        let (shared, id) = (self.shared.clone(), self.context);
+        let tell = move |runs: Vec<(usize, (Key, Work))>| {
+            runs.into_iter().for_each(|(class, ((number, _), work))| shared.run_here(id, number, class, work));
+        };
+        if let Err((_, runs)) = thread::start_with("webnn end", runs, tell.clone()) {
+            tell(runs);
+        }
+    }
+
     /// A run that was pushed is at least so urgent from now on.
     pub fn lift(&self, number: u64, priority: Priority) {
         self.shared.lock().lift(self.context, number, priority as usize);
@@ -454,6 +480,10 @@ impl Runs {
     pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(usize, &Place) + Send + 'static) {
         let (id, class) = (self.context, priority as usize);
         let mut state = self.shared.lock();
+        if state.contexts.get(&id).is_none_or(|context| context.is_given_up) {
+            drop(state);
+            return self.shared.run_here(id, number, class, Box::new(work));
+        }
         state.pushed += 1;
         let key = (number, state.pushed);
         state.has_met |= state.used > 0;
@@ -730,6 +760,31 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(one.begin_alone(1).unwrap().threads, 1);
+    }
+
+    #[test]
+    fn a_context_that_has_ended_waits_for_no_other() {
+        let lane = lane(1);
+        let (one, other) = (enter(&lane, 1), enter(&lane, 1));
+        let (end, ended) = bounded::<()>(1);
+        let (begun, begins) = bounded(1);
+        one.push(0, Priority::Normal, &Watch::default(), move |_, _| {
+            begun.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        begins.recv().unwrap();
+        let (sender, done) = unbounded();
+        let push = |number: u64| {
+            let sender = sender.clone();
+            other.push(number, Priority::Normal, &Watch::default(), move |_, _| sender.send(number).unwrap());
+        };
+        (1..4).for_each(push);
+        assert!(done.is_empty());
+        other.give_up();
+        assert_eq!([(); 3].map(|()| done.recv().unwrap()), [1, 2, 3]);
+        push(4);
+        assert_eq!(done.try_recv(), Ok(4));
+        drop(end);
     }
 
     #[test]
