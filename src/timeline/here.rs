@@ -5,7 +5,8 @@
 //! with the timeline's own loop ([`Shared::attempt`](super::shared::Shared::attempt)): order, errors and numbers of runs are those of the loop.
 //!
 //! Script's thread does runs of up to [`EACH`], and of [`TURN`] in all until results are next settled, which is a later turn of the
-//! event loop: input and timers wait no longer than that. Threads that runs of models have to themselves do what the timeline's thread
+//! event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`BESIDE`].
+//! Threads that runs of models have to themselves do what the timeline's thread
 //! would. Any other thread does nothing itself.
 
 use std::cell::Cell;
@@ -16,6 +17,9 @@ use std::time::{Duration, Instant};
 const EACH: Duration = Duration::from_micros(200);
 /// What all of them may take until results are settled.
 const TURN: Duration = Duration::from_millis(1);
+
+/// A run that takes so long is worth another thread while script's has done something else in its turn.
+const BESIDE: Duration = Duration::from_micros(50);
 
 /// For tests: `always` has script's thread do every run while the timeline is idle, `never` has no thread but the timeline's do any.
 const VARIABLE: &str = "WEBNN_INLINE";
@@ -84,6 +88,13 @@ pub fn room() -> Room {
     }
 }
 
+/// Whether a run that needs nothing of what was asked for before had better be done by others: script's thread has done a run in this turn,
+/// so several wait, and there may be cores for them.
+pub fn is_better_beside(time: Duration) -> bool {
+    let has_worked = matches!(THREAD.get(), Thread::Script(left) if left + BESIDE < TURN);
+    wish() == Wish::Usual && has_worked && time >= BESIDE
+}
+
 /// Takes what work takes from what is left of script's turn.
 pub fn timed<R>(work: impl FnOnce() -> R) -> R {
     let Thread::Script(_) = THREAD.get() else { return work() };
@@ -116,6 +127,23 @@ mod tests {
         assert_eq!(room(), Room::For(Duration::ZERO));
         begin_turn();
         assert_eq!(room(), Room::For(EACH));
+    }
+
+    #[test]
+    fn of_several_runs_others_do_those_that_take_some_time() {
+        if wish() != Wish::Usual {
+            return;
+        }
+        let short = BESIDE - Duration::from_micros(1);
+        assert!(!is_better_beside(EACH));
+        begin_turn();
+        assert!(!is_better_beside(EACH));
+        // Writing an input is no run.
+        THREAD.set(Thread::Script(TURN - short));
+        assert!(!is_better_beside(EACH));
+        THREAD.set(Thread::Script(TURN - EACH));
+        assert!(is_better_beside(BESIDE) && !is_better_beside(short));
+        assert!(!as_timeline(|| is_better_beside(EACH)));
     }
 
     impl Thread {

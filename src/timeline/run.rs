@@ -1,7 +1,7 @@
 //! The loop of a timeline's thread.
 
 use super::builds::{Urgency, failed_build};
-use super::here::Room;
+use super::here::{self, Room};
 use super::ids::IdMap;
 use super::job::{self, Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
 use super::reports::Reports;
@@ -157,7 +157,12 @@ impl<B: Backend> Loop<B> {
                 self.tensors.get(tensor).is_none_or(|named| named.descriptor.byte_length() <= MOST_BYTES_HERE)
             }
             Task::Share { .. } | Task::Usage { .. } => true,
-            Task::Dispatch { graph, .. } | Task::Compute(Compute { graph, .. }) => takes_no_longer(time(graph)),
+            Task::Dispatch { graph, .. } => takes_no_longer(time(graph)),
+            // Its memory is its own.
+            Task::Compute(Compute { graph, .. }) => {
+                let time = time(graph);
+                takes_no_longer(time) && !here::is_better_beside(time)
+            }
             Task::Submit { commands } => takes_no_longer(
                 commands.iter().map(|command| time(&command.graph)).fold(Duration::ZERO, Duration::saturating_add),
             ),
