@@ -253,6 +253,13 @@ impl State {
         self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
     }
 
+    /// Behind the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
+    fn forget_pieces(&mut self) {
+        if !self.waiting.iter().any(Job::is_prompt) {
+            (self.piece, self.last_piece, self.slope) = Default::default();
+        }
+    }
+
     /// A piece of so many tokens beside steps took so long.
     fn took_piece(&mut self, count: usize, time: Duration) {
         let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE).as_secs_f64();
@@ -387,6 +394,7 @@ impl Decoder {
                 }
                 job.planning = Planning::Open;
                 state.waiting.push_back(job);
+                state.forget_pieces();
             }
             Err(error) => self.end(&mut state, job, Err(error), leader),
         }
