@@ -28,6 +28,8 @@ const options: MLContextOptions = {
   timeout: 1000,
   maxQueue: 64,
   performance: 'throughput',
+  cache: true,
+  idle: 1000,
 };
 
 export async function contexts(): Promise<string> {
@@ -45,6 +47,22 @@ export async function contexts(): Promise<string> {
   context.destroy();
   const info = await context.lost;
   return `${accelerated} ${fpMath} ${label} ${types} ${layout} ${info.message}`;
+}
+
+export async function saved(context: MLContext, builder: MLGraphBuilder, y: MLOperand): Promise<MLGraph> {
+  await ml.createContext({ cache: 'folder', idle: false });
+  // @ts-expect-error there is no time without end but false
+  await ml.createContext({ idle: true });
+  const graph: MLGraph = await builder.build({ y }, { cache: 'folder', label: 'saved' });
+  const nothing: undefined = await context.saveGraph('key', graph);
+  context.deleteGraph('other');
+  const keys: string[] = await context.listGraphs();
+  const loaded = await context.loadGraph(keys[0] ?? `${nothing}`);
+  const type: MLOperandDataType | undefined = loaded.inputs.x?.dataType;
+  const shape: readonly number[] = loaded.outputs.y?.shape ?? [];
+  // @ts-expect-error they are frozen
+  loaded.inputs.x = { dataType: 'float32', shape: [] };
+  return shape.length === 0 || type === 'int8' ? graph : loaded;
 }
 
 export async function graph(context: MLContext): Promise<MLGraph> {

@@ -1,0 +1,61 @@
+'use strict';
+
+// docs/extensions.md C24: memory for intermediate values of runs, which goes when no run uses it, and which models lend to each other.
+
+const { ml, MLGraphBuilder } = require('..');
+const { float32 } = require('./adder.js');
+
+const SIZE = 384;
+const square = float32(SIZE, SIZE);
+const open = (options) => ml.createContext({ accelerated: false, numThreads: 1, ...options });
+
+/** A graph with values in between. */
+function build(context) {
+  const builder = new MLGraphBuilder(context);
+  const x = builder.input('x', square);
+  const between = builder.matmul(x, x);
+  return builder.build({ y: builder.matmul(builder.matmul(between, x), between) });
+}
+
+/** One element of the result. */
+async function run(context, graph) {
+  const [x, y] = await Promise.all([context.createTensor({ ...square, writable: true }), context.createTensor({ ...square, readable: true })]);
+  context.writeTensor(x, Float32Array.from({ length: SIZE * SIZE }, (_, i) => Math.sin(i)));
+  context.dispatch(graph, { x }, { y });
+  const result = new Float32Array(await context.readTensor(y))[SIZE + 1];
+  x.destroy();
+  y.destroy();
+  return result;
+}
+
+test('memory that no run uses goes, and comes back', async () => {
+  const context = await open({ idle: 1 });
+  const graph = await build(context);
+  const first = await run(context, graph);
+  expect(context.memoryUsage().peak).toBeGreaterThan(SIZE * SIZE * 4);
+  while (context.memoryUsage().scratch > 0) await new Promise(setImmediate);
+  expect(await run(context, graph)).toBe(first);
+  context.destroy();
+});
+
+test('graphs that run one after the other have one arena, counted where it was used last', async () => {
+  const [context, other] = [await open({ idle: false }), await open({ idle: false })];
+  const graphs = [await build(context), await build(context), await build(other)];
+  const first = await run(context, graphs[0]);
+  const { scratch } = context.memoryUsage();
+  expect(scratch).toBeGreaterThan(256 << 10);
+  expect(await run(context, graphs[1])).toBe(first);
+  expect(context.memoryUsage().scratch).toBe(scratch);
+  expect(await run(other, graphs[2])).toBe(first);
+  expect([context.memoryUsage().scratch, other.memoryUsage().scratch]).toEqual([0, scratch]);
+  expect(await run(context, graphs[0])).toBe(first);
+  expect([context.memoryUsage().scratch, other.memoryUsage().scratch]).toEqual([scratch, 0]);
+  // Whoever used it last has it end.
+  context.destroy();
+  expect(await run(other, graphs[2])).toBe(first);
+  other.destroy();
+});
+
+test.each([[true], [-1], [2 ** 32], ['soon'], [NaN]])('%p is refused', async (idle) => {
+  await expect(open({ idle })).rejects.toThrow(TypeError);
+});
