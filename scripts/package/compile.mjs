@@ -4,6 +4,7 @@ import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { ownPaths } from './builder.mjs';
 import { must } from './command.mjs';
+import { addonPart } from './parts.mjs';
 import { MINGW, addonFile, libraryFile, targets } from './targets.mjs';
 import { withLibnode, withTools, writeExports } from './tools.mjs';
 
@@ -27,7 +28,8 @@ export async function compileAddon(name, part) {
   const apple = triple.includes('apple') ? { CARGO_PROFILE_PUBLISHED_SPLIT_DEBUGINFO: 'packed', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
   // With symbols zig's linker keeps what nobody calls. What is published for Windows is MSVC's, and that has them.
   const mingw = triple === MINGW ? { ...(await withLibnode()), CARGO_PROFILE_PUBLISHED_DEBUG: 'none', CARGO_PROFILE_PUBLISHED_STRIP: 'symbols' } : {};
-  if (triple === MINGW) flags.push(`-Clink-arg=${writeExports()}`);
+  // Not for constrain's: what it depends on is a shared library, too, and exports something else.
+  if (triple === MINGW && part === addonPart) flags.push(`-Clink-arg=${writeExports()}`);
   // Not RUSTFLAGS, which is split at the spaces of paths.
   const env = { ...withTools(), ...mingw, ...apple, CARGO_ENCODED_RUSTFLAGS: flags.join('\x1f'), CARGO_TARGET_DIR: folder };
   await must('cargo', [...command, '--profile', profile, '--locked', '--manifest-path', part.manifest, '--package', part.crate], { env, limitSeconds: 7200, show: true });
