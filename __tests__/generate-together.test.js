@@ -202,9 +202,13 @@ test('a model with a graph for each length says why its steps do not run togethe
   const prompts = [[1, 2, 3], [4, 5, 6, 7]];
   const alone = [];
   for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 12 }));
-  expect(await generationUsage(model)).toEqual({ steps: 24, runs: 24 });
-  expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 12 })))).toEqual(alone);
-  expect(await generationUsage(model)).toEqual({ steps: 48, runs: 48, reason: expect.stringContaining('a graph for each length') });
+  expect(await generationUsage(model)).toMatchObject({ steps: 24, runs: 24 });
+  // Until two of their steps wait at the same time.
+  for (let round = 2; (await generationUsage(model)).reason === undefined && round < 100; round++) {
+    expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 12 })))).toEqual(alone);
+    expect(await generationUsage(model)).toMatchObject({ steps: 24 * round, runs: 24 * round });
+  }
+  expect((await generationUsage(model)).reason).toMatch('a graph for each length');
   await expect(generationUsage({})).rejects.toThrow('generationUsage: model: found');
   model.destroy();
 });

@@ -102,7 +102,7 @@ export interface GenerateOptions {
   timeout?: number;
   /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Reuses sequences of earlier calls, and keeps those of this call. */
+  /** Reuses what other calls with this cache have computed, and keeps what this call computes. Default: one of the model. */
   cache?: GenerationCache;
   /**
    * Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. An input with the batch dimension of
@@ -125,15 +125,39 @@ export interface GeneratedToken {
   finish?: 'stop' | 'length';
 }
 
+export interface GenerationCacheOptions {
+  /** Bytes at most; 1 GiB by default. Beyond it, the cache releases the sequences that no call has used for longest. */
+  maxBytes?: number;
+}
+
+export interface GenerationCacheUsage {
+  /** Bytes of all kept sequences. Sequences that begin alike may share them. */
+  bytes: number;
+  sequences: number;
+  /** Prompts that began with tokens that were known, and others. */
+  hits: number;
+  misses: number;
+  /** Tokens that calls did not compute again. */
+  reusedTokens: number;
+}
+
 /**
- * Keeps the sequences of a call for the next one. A prompt that begins like one of them is computed only from the first difference on.
- * Several prompts that begin like the same sequence get copies.
+ * Keeps what the model has seen, for any number of calls of `generate()` on one model, one after the other or at once. A prompt is computed
+ * only behind the longest beginning that is known. Prompts that begin alike are computed once also while they are under way.
+ *
+ * Calls without a cache share one of the model, of at most 256 MiB, for beginnings of at least 64 tokens.
  */
 export class GenerationCache {
-  constructor();
-  /** The number of reused tokens of each prompt of the last call. */
+  constructor(options?: GenerationCacheOptions);
+  /** The number of known tokens of each prompt of the latest call, when it began. */
   readonly known: number[];
-  /** Releases all kept sequences. */
+  /** What is kept, and how often it was of use. */
+  memoryUsage(): GenerationCacheUsage & { maxBytes: number };
+  /** Always keeps a sequence that begins with these tokens, even beyond `maxBytes`. A call has to compute them first. */
+  pin(ids: TokenIds): void;
+  /** Takes `pin(ids)` back. Returns `false` if these tokens are not pinned. */
+  unpin(ids: TokenIds): boolean;
+  /** Releases all kept sequences. Calls under way go on, and keep nothing. */
   destroy(): void;
   /** `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
@@ -230,6 +254,8 @@ export interface GenerationUsage {
   runs: number;
   /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
   reason?: string;
+  /** What calls without a `GenerationCache` keep for each other. */
+  cache: GenerationCacheUsage;
 }
 
 /** What the steps of all calls on a model took. */

@@ -334,12 +334,18 @@ export function dropValue(value: Handle): void;
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
 export function openDecoder(request: Request, model: Handle): Handle;
 export function closeDecoder(decoder: Handle): void;
-export function decoderFigures(decoder: Handle): [steps: number, runs: number, reason: string];
-/** What sequences are remembered in. */
-export function createSession(decoder: Handle): Handle;
+type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: number, reused: number];
+/** With the figures of what calls keep by default. */
+export function decoderFigures(decoder: Handle): [steps: number, runs: number, reason: string, ...PrefixFigures];
+/** What calls keep for each other, of at most so many bytes. */
+export function createPrefixes(decoder: Handle, bytes: number): Handle;
+export function destroyPrefixes(prefixes: Handle): void;
+export function pinPrefix(prefixes: Handle, ids: Uint32Array, isPinned: boolean): void;
+export function prefixFigures(prefixes: Handle): PrefixFigures;
+/** The sequences of a call, which keeps what it sees in `prefixes`, or where it is kept by default. */
+export function createSession(decoder: Handle, prefixes: Handle | 0): Handle;
+/** The call has ended. */
 export function destroySession(session: Handle): void;
-/** Its call has ended. */
-export function leaveSession(session: Handle): void;
 /**
  * Settles with how many tokens of each prompt are remembered. The numbers are temperature, topK, topP, minP, and the penalties of
  * repetition, presence and frequency; a negative seed is none.

@@ -21,6 +21,7 @@ mod input_copy;
 mod mapped;
 mod once;
 mod reserve;
+mod template;
 mod trim;
 mod usage;
 
@@ -30,12 +31,14 @@ pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
 pub use identities::{
-    Finding, Kept, Store, greatest, identity, identity_with, is_kept, known_greatest, known_identity, seed, set_seed, store_findings,
+    Finding, Kept, Store, greatest, identity, identity_with, is_kept, known_greatest, known_identity, seed, set_seed,
+    store_findings,
 };
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{Check, MappedFile, let_go};
 pub use once::{Once, Reference};
 pub use reserve::check;
+pub use template::Template;
 pub use trim::give_back;
 pub use usage::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// GenerationCache: keeps the sequences of a decoder from one call of generate() to the next.
+// GenerationCache: keeps what a decoder has seen from one call of generate() to others.
 
 const native = require('../native.js');
 const { invalidState, typeError } = require('../errors.js');
@@ -8,12 +8,15 @@ const { receiverOf } = require('../interface.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
+const { isToken, tokensOf } = require('./tokens.js');
 
 const NAME = 'generate';
+/** The bytes of a cache, unless its `maxBytes` says how many. */
+const MAX_BYTES = 2 ** 30;
 
-/** Release decoders and sessions that were collected. */
+/** Release decoders and caches that were collected. */
 const decoders = new FinalizationRegistry((handle) => native.closeDecoder(handle));
-const sessions = new FinalizationRegistry((handle) => native.destroySession(handle));
+const caches = new FinalizationRegistry((handle) => native.destroyPrefixes(handle));
 
 /**
  * A model whose inputs have been looked at.
@@ -56,6 +59,9 @@ async function open(model) {
   return { handle, others };
 }
 
+/** @returns {import('../generate.d.ts').GenerationCacheUsage} */
+const usage = ([bytes, sequences, hits, misses, reusedTokens]) => ({ bytes, sequences, hits, misses, reusedTokens });
+
 /**
  * What the steps of all calls on a model took.
  * @param {import('../onnx.d.ts').OnnxModel} model
@@ -65,26 +71,60 @@ async function generationUsage(model) {
   if (loaded === undefined) throw typeError('generationUsage', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   loaded.requireUsable('generationUsage');
   const { handle } = await decoderOf(loaded);
-  const [steps, runs, reason] = native.decoderFigures(handle);
-  return { steps, runs, ...(reason !== '' && { reason }) };
+  const [steps, runs, reason, ...figures] = native.decoderFigures(handle);
+  return { steps, runs, ...(reason !== '' && { reason }), cache: usage(figures) };
 }
 
 /** Looks into a cache; nothing for what is none. */
 let stateOf;
 
 class GenerationCache {
-  #state = { model: undefined, session: undefined, running: undefined, inUse: false, known: [], destroyed: false };
+  /** `prefixes` is the native side, from the first call on. */
+  #state = { maxBytes: MAX_BYTES, model: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
 
-  /** How many tokens of each prompt of the last call were remembered and not computed again. */
+  constructor(options = {}) {
+    this.#state.maxBytes = readMaxBytes(options);
+  }
+
+  /** How many tokens of each prompt of the latest call were known when it began. */
   get known() {
     return [...self(this, 'known').known];
   }
 
-  /** Releases all kept sequences. */
+  memoryUsage() {
+    const { maxBytes, prefixes } = self(this, 'memoryUsage');
+    return { maxBytes, ...usage(prefixes === undefined ? [0, 0, 0, 0, 0] : native.prefixFigures(prefixes)) };
+  }
+
+  /** Keeps a sequence that begins with these tokens, whatever it takes. */
+  pin(ids) {
+    const state = self(this, 'pin');
+    const pin = readPin('pin', ids);
+    requireOpen('pin', '', state);
+    state.pins.push(pin);
+    if (state.prefixes !== undefined) native.pinPrefix(state.prefixes, pin, true);
+  }
+
+  /** Takes {@link pin} back; `false` if these tokens were not pinned. */
+  unpin(ids) {
+    const state = self(this, 'unpin');
+    const pin = readPin('unpin', ids);
+    const position = state.pins.findIndex((other) => other.length === pin.length && other.every((id, i) => id === pin[i]));
+    if (position < 0) return false;
+    state.pins.splice(position, 1);
+    if (state.prefixes !== undefined) native.pinPrefix(state.prefixes, pin, false);
+    return true;
+  }
+
+  /** Releases all that is kept. */
   destroy() {
     const state = self(this, 'destroy');
     state.destroyed = true;
-    forget(state);
+    state.pins = [];
+    if (state.prefixes === undefined) return;
+    caches.unregister(state);
+    native.destroyPrefixes(state.prefixes);
+    state.prefixes = undefined;
   }
 
   static {
@@ -97,42 +137,53 @@ class GenerationCache {
 
 const self = receiverOf('GenerationCache', stateOf);
 
-/** Takes a cache for a call, until {@link release}. */
+function readMaxBytes(options) {
+  const refuse = (text) => typeError('GenerationCache', '', `options: ${text}`);
+  if (options === null || typeof options !== 'object') throw refuse(`found ${show(options)}, allowed an object`);
+  const unknown = Object.keys(options).find((name) => name !== 'maxBytes');
+  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed maxBytes`);
+  const { maxBytes = MAX_BYTES } = options;
+  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
+  throw refuse(`maxBytes: found ${show(maxBytes)}, allowed a number from 0`);
+}
+
+function readPin(operator, ids) {
+  const tokens = tokensOf(ids);
+  if (tokens !== undefined && tokens.length > 0 && tokens.every(isToken)) return Uint32Array.from(tokens);
+  throw typeError(operator, '', `ids: found ${show(ids)}, allowed an array of tokens, which are whole numbers from 0 to 2147483647`);
+}
+
+function requireOpen(operator, label, state) {
+  if (state.destroyed) throw invalidState(operator, label, 'the GenerationCache was destroyed');
+}
+
+/** A cache for a call on a model: those of another model are refused. */
 function take(cache, model) {
   const state = stateOf(cache);
-  if (state.destroyed) throw invalidState(NAME, model.label, 'the GenerationCache was destroyed');
-  if (state.inUse) throw invalidState(NAME, model.label, 'the GenerationCache is in use by another generate()');
+  requireOpen(NAME, model.label, state);
   if (state.model !== undefined && state.model !== model) {
     throw typeError(NAME, model.label, 'options: cache: found a GenerationCache of another model, allowed one of this');
   }
-  state.inUse = true;
   state.model = model;
   return state;
 }
 
-/** The native side of it. */
-function sessionOf(state, decoder) {
-  if (state.session === undefined) {
-    state.session = native.createSession(decoder.handle);
-    sessions.register(state, state.session, state);
+/**
+ * The native side of a call, which keeps what it sees in a cache, or where calls keep it by default.
+ * @param {Decoder} decoder
+ * @param {object | undefined} state of the cache
+ */
+function openSession({ handle }, state, label) {
+  if (state === undefined) return native.createSession(handle, 0);
+  requireOpen(NAME, label, state);
+  if (state.prefixes === undefined) {
+    state.prefixes = native.createPrefixes(handle, state.maxBytes);
+    caches.register(state, state.prefixes, state);
+    for (const pin of state.pins) native.pinPrefix(state.prefixes, pin, true);
   }
-  return state.session;
-}
-
-function release(state) {
-  state.inUse = false;
-  if (state.session !== undefined) native.leaveSession(state.session);
-  if (state.destroyed) forget(state);
-}
-
-/** Releases the session. Work under way ends by itself. */
-function forget(state) {
-  if (state.session === undefined || state.inUse) return;
-  sessions.unregister(state);
-  native.destroySession(state.session);
-  state.session = undefined;
+  return native.createSession(handle, state.prefixes);
 }
 
 const isCache = (value) => stateOf(value) !== undefined;
 
-module.exports = { GenerationCache, NAME, decoderOf, generationUsage, isCache, release, sessionOf, take };
+module.exports = { GenerationCache, NAME, decoderOf, generationUsage, isCache, openSession, take };

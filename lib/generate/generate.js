@@ -10,7 +10,7 @@ const { NORMAL, scheduleOf } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
 const { mostProbable } = require('./alternatives.js');
-const { GenerationCache, NAME, decoderOf, release, sessionOf, take } = require('./cache.js');
+const { NAME, decoderOf, openSession, take } = require('./cache.js');
 const { begun, compiled } = require('./constraint.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
 
@@ -37,27 +37,29 @@ async function* run(model, prompts, wish, called) {
   const constraint = await compiled(label, wish.constraint);
   wish.signal?.throwIfAborted();
   model.requireUsable(NAME);
-  const cache = take(wish.cache ?? new GenerationCache(), model);
+  const cache = wish.cache && take(wish.cache, model);
   let leave;
+  let work;
   model.enter();
   try {
     leave = model.contextState.queue?.enter(NAME, label);
-    // A step that was under way when the last call ended.
-    await cache.running;
-    requireContext(model);
     const decoder = await decoderOf(model);
-    const work = { model, cache, session: sessionOf(cache, decoder), signal: wish.signal };
+    requireContext(model);
+    work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
+    const { session } = work;
     const { names, shapes, arrays } = readGiven(model, decoder.others, wish.inputs);
-    cache.known = await ask(work, (request) => {
-      native.beginSequences(request, work.session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
+    const known = await ask(work, (request) => {
+      native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
     });
+    if (cache !== undefined) cache.known = known;
     yield* tokens(work, prompts, { ...wish, constraint }, called);
   } finally {
     leave?.();
-    if (wish.cache === undefined) {
-      cache.destroyed = true;
+    if (work !== undefined) {
+      work.isOver = true;
+      // What is under way ends by itself.
+      native.destroySession(work.session);
     }
-    release(cache);
     model.leave();
   }
 }
@@ -151,19 +153,16 @@ function requireContext({ label, contextState }) {
 }
 
 /** Asks the native side for something, which ends at once for the caller when the signal comes, and soon really. */
-function ask({ model, cache, session, signal }, start) {
+function ask(work, start) {
+  const { model, session, signal } = work;
   const { label, contextState: context } = model;
   requireContext(model);
   signal?.throwIfAborted();
   const done = begin({ operator: NAME, label, context, arrive: (value) => value }, start);
-  cache.running = done.then(
-    () => {},
-    () => {},
-  );
   if (signal === undefined) return done;
   return new Promise((resolve, reject) => {
     const abort = () => {
-      if (cache.session === session) native.cancelSequences(session);
+      if (!work.isOver) native.cancelSequences(session);
       reject(signal.reason);
     };
     signal.addEventListener('abort', abort, { once: true });

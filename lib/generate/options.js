@@ -9,6 +9,7 @@ const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { NAME, isCache } = require('./cache.js');
 const { readConstraint } = require('./constraint.js');
+const { isToken, tokensOf } = require('./tokens.js');
 
 /**
  * @typedef {object} Wish
@@ -47,9 +48,6 @@ const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', '
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
 }
-
-/** Whether something is a number that a token may have. */
-const isToken = (id) => Number.isInteger(id) && id >= 0 && id < 2 ** 31;
 
 /**
  * @param {string} label of the model
@@ -129,13 +127,6 @@ function readStops(label, stop) {
     if (ids === undefined || ids.length === 0 || !ids.every(isToken)) fail(label, 'stop', one, 'a token, or an array of tokens');
     return [...ids];
   });
-}
-
-/** Numbers of a list of tokens, if it is one. */
-function tokensOf(list) {
-  if (types.isTypedArray(list)) return Array.from(list, Number);
-  if (!Array.isArray(list)) return undefined;
-  return list.every((id) => typeof id === 'number' || typeof id === 'bigint') ? list.map(Number) : undefined;
 }
 
 /**

@@ -40,6 +40,14 @@ impl Block {
         super::prefer_huge_pages(start, length);
         Some(Block { start, length, pages })
     }
+
+    /// All bytes of some pages, which nobody else has.
+    pub(super) fn of(mut pages: MmapMut, length: usize) -> Option<Bytes> {
+        assert!(length <= pages.len());
+        let start = NonNull::new(pages.as_mut_ptr())?;
+        // SAFETY: it begins where the pages do, initialized and aligned, and is the only part; they live as long.
+        Some(unsafe { Bytes::part(start, length, Arc::new(Block { start, length, pages })) })
+    }
 }
 
 /// Smaller parts stay with their block.

@@ -8,7 +8,9 @@ use super::onnx::{guarded, in_background, program};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
-use crate::program::decoder::{Allowed, Choice, ConstantInput, Decoder, Next, Prompts, Sampling, Session, Work, start};
+use crate::program::decoder::{
+    Allowed, Choice, ConstantInput, Decoder, Figures, Next, Prefixes, Prompts, Sampling, Session, Work, start,
+};
 use crate::timeline::Wish;
 use std::sync::{Arc, OnceLock};
 
@@ -18,10 +20,23 @@ pub struct Opened {
     decoder: Arc<OnceLock<Arc<Decoder>>>,
 }
 
-/// What one conversation is remembered in.
+/// The sequences of a call.
 pub struct Remembered {
     pub context: Handle,
     session: Arc<Session>,
+}
+
+/// What calls keep for each other.
+pub struct Prefixed {
+    pub context: Handle,
+    prefixes: Arc<Prefixes>,
+}
+
+impl Drop for Prefixed {
+    fn drop(&mut self) {
+        // Calls that are under way keep nothing any more.
+        self.prefixes.close();
+    }
 }
 
 /// `openDecoder(request, model)`: the handle of a decoder whose inputs are being found out; settles with the names of those that need
@@ -51,41 +66,78 @@ pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `decoderFigures(decoder)`: `[steps, runs, reason]`, with the reason why steps do not run together, or an empty one.
+fn opened(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Decoder>)> {
+    let decoders = call.environment.decoders.borrow();
+    let opened = decoders.get(call.handle(index)?).ok_or_else(|| stale("decoder"))?;
+    Ok((opened.context, opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone()))
+}
+
+/// `decoderFigures(decoder)`: `[steps, runs, reason, …]`, with the reason why steps do not run together, or an empty one; behind it the figures
+/// of what calls keep by default ([`prefix_figures`]).
 pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let decoder = {
-        let decoders = call.environment.decoders.borrow();
-        let opened = decoders.get(call.handle(0)?).ok_or_else(|| stale("decoder"))?;
-        opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone()
-    };
+    let (_, decoder) = opened(call, 0)?;
     let (steps, runs, refusal) = decoder.figures();
     let reason = refusal.map_or_else(String::new, |error| error.message().to_owned());
-    let parts = [call.scope.number(steps as f64)?, call.scope.number(runs as f64)?, call.scope.string(&reason)?];
+    let mut parts = vec![call.scope.number(steps as f64)?, call.scope.number(runs as f64)?, call.scope.string(&reason)?];
+    parts.extend(figures_of(call.scope, &decoder.kept_by_default())?);
     Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
 }
 
-/// `createSession(decoder)`: the handle of what sequences are remembered in.
+fn figures_of<'s>(scope: Scope<'s>, figures: &Figures) -> Result<Vec<Value<'s>>> {
+    let Figures { bytes, sequences, hits, misses, reused } = *figures;
+    [bytes as f64, sequences as f64, hits as f64, misses as f64, reused as f64].into_iter().map(|x| scope.number(x)).collect()
+}
+
+/// `createPrefixes(decoder, bytes)`: the handle of what calls keep for each other, of at most so many bytes.
+pub fn create_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (context, _) = opened(call, 0)?;
+    // `as` saturates.
+    let prefixes = Arc::new(Prefixes::new(call.number(1)? as usize, 1));
+    let handle = call.environment.prefixes.borrow_mut().insert(Prefixed { context, prefixes });
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// `destroyPrefixes(prefixes)`
+pub fn destroy_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.prefixes.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+fn prefixes(call: &Call<'_>, index: usize) -> Result<Arc<Prefixes>> {
+    let all = call.environment.prefixes.borrow();
+    Ok(all.get(call.handle(index)?).ok_or_else(|| stale("cache"))?.prefixes.clone())
+}
+
+/// `pinPrefix(prefixes, ids, isPinned)`: sequences that begin so stay, or need not stay any more.
+pub fn pin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (prefixes, ids) = (prefixes(call, 0)?, words(call.scope, call.value(1))?);
+    if call.scope.as_boolean(call.value(2))? {
+        prefixes.pin(ids)
+    } else {
+        prefixes.unpin(&ids)
+    }
+    Ok(None)
+}
+
+/// `prefixFigures(prefixes)`: `[bytes, sequences, hits, misses, reused]`, the last in tokens.
+pub fn prefix_figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let parts = figures_of(call.scope, &prefixes(call, 0)?.figures())?;
+    Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
+}
+
+/// `createSession(decoder, prefixes)`: the handle of a call's sequences. `prefixes` is 0 for those of the decoder.
 pub fn create_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let (context, decoder) = {
-        let decoders = call.environment.decoders.borrow();
-        let opened = decoders.get(call.handle(0)?).ok_or_else(|| stale("decoder"))?;
-        (opened.context, opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone())
-    };
-    let session = Arc::new(Session::new(decoder));
+    let (context, decoder) = opened(call, 0)?;
+    let prefixes = if call.number(1)? == 0.0 { None } else { Some(prefixes(call, 1)?) };
+    let session = Arc::new(Session::new(decoder, prefixes));
     let handle = call.environment.sessions.borrow_mut().insert(Remembered { context, session });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
-/// `destroySession(session)`
+/// `destroySession(session)`: its call has ended.
 pub fn destroy_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    drop(call.environment.sessions.borrow_mut().remove(call.handle(0)?));
-    Ok(None)
-}
-
-/// `leaveSession(session)`: its call has ended.
-pub fn leave_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    // It may have gone with its context.
-    if let Some(Remembered { session, .. }) = call.environment.sessions.borrow().get(call.handle(0)?) {
+    // It may have gone with its context, and may still have work under way.
+    if let Some(Remembered { session, .. }) = call.environment.sessions.borrow_mut().remove(call.handle(0)?) {
         session.leave();
     }
     Ok(None)
@@ -105,7 +157,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let prompts: Vec<Vec<u32>> = call.scope.elements(call.value(2), words)?;
     let count = call.unsigned(3)? as usize;
     let numbers: Vec<f64> = call.scope.elements(call.value(4), Scope::as_number)?;
-    let ids: Vec<u32> = call.unsigned_list(5)?;
+    let biased: Vec<u32> = call.unsigned_list(5)?;
     let biases: Vec<f64> = call.scope.elements(call.value(6), Scope::as_number)?;
     let seed = call.number(7)?;
     let names: Vec<String> = call.scope.elements(call.value(8), Scope::as_string)?;
@@ -114,7 +166,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let &[temperature, top_k, top_p, min_p, repetition, presence, frequency] = &numbers[..] else {
         return Err(stale("list of seven numbers"));
     };
-    let bias = ids.into_iter().zip(biases).map(|(id, bias)| (id, bias as f32)).collect();
+    let bias = biased.into_iter().zip(biases).map(|(id, bias)| (id, bias as f32)).collect();
     let sampling = Sampling { temperature, top_k: top_k as usize, top_p, min_p, repetition, presence, frequency, bias };
     let given = names
         .into_iter()

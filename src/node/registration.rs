@@ -4,8 +4,8 @@
 use super::call::{Call, enter};
 use super::script::{Scope, Value};
 use super::{
-    caches, commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, saved_graphs, steps, table,
-    tensors,
+    caches, commands, compute, contexts, decoder, device_tasks, environment, graphs, onnx, programs, received, saved_graphs,
+    steps, table, tensors,
 };
 use crate::error::Result;
 use napi::bindgen_prelude::{Env, Object};
@@ -96,7 +96,10 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "decoderFigures" => decoder::figures;
     "createSession" => decoder::create_session;
     "destroySession" => decoder::destroy_session;
-    "leaveSession" => decoder::leave_session;
+    "createPrefixes" => decoder::create_prefixes;
+    "destroyPrefixes" => decoder::destroy_prefixes;
+    "pinPrefix" => decoder::pin;
+    "prefixFigures" => decoder::prefix_figures;
     "beginSequences" => decoder::begin;
     "continueSequences" => decoder::proceed;
     "chooseToken" => decoder::choose;

@@ -6,7 +6,7 @@ use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Usage, Use};
 use crate::program::device::{Device, OwnedTensor};
 use crate::timeline::{Part, Task, TensorCopy};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub enum Memory {
@@ -18,7 +18,15 @@ pub enum Memory {
 #[derive(Debug)]
 pub struct HostMemory {
     bytes: Bytes,
-    _charge: Charge,
+    charges: Mutex<Charges>,
+}
+
+/// For how many bytes memory counts.
+#[derive(Debug)]
+struct Charges {
+    counted: usize,
+    #[allow(dead_code, reason = "they are kept")]
+    all: Vec<Charge>,
 }
 
 impl Memory {
@@ -26,6 +34,16 @@ impl Memory {
         match self {
             Memory::Host(memory) => memory.len(),
             Memory::Device(tensor) => tensor.descriptor.byte_length(),
+        }
+    }
+}
+
+impl Memory {
+    /// As many bytes as it counts for.
+    pub fn counted(&self) -> usize {
+        match self {
+            Memory::Host(memory) => memory.lock().counted,
+            Memory::Device(_) => self.byte_length(),
         }
     }
 }
@@ -40,8 +58,26 @@ impl HostMemory {
 
     /// The same for bytes of which only so many are to be there.
     pub fn counted(bytes: Bytes, counted: usize, usage: &Arc<Usage>) -> Result<HostMemory> {
-        let _charge = usage.reserve(Use::Caches, counted)?;
-        Ok(HostMemory { bytes, _charge })
+        let charge = usage.reserve(Use::Caches, counted)?;
+        Ok(HostMemory { bytes, charges: Mutex::new(Charges { counted, all: vec![charge] }) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Charges> {
+        // Each change is one charge more.
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts for so many bytes at least from now on.
+    ///
+    /// # Errors
+    /// `QuotaExceededError` where the context or the model may not hold it.
+    pub fn count(&self, bytes: usize, usage: &Arc<Usage>) -> Result<()> {
+        let mut charges = self.lock();
+        if let Some(more @ 1..) = bytes.checked_sub(charges.counted) {
+            charges.all.push(usage.reserve(Use::Caches, more)?);
+            charges.counted = bytes;
+        }
+        Ok(())
     }
 
     pub fn len(&self) -> usize {

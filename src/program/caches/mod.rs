@@ -9,7 +9,8 @@
 //! - A *table* keeps the plans that were used last, and makes the next one ahead on another thread ([`table`]).
 //! - Sequences come and go between steps, and nothing else knows how many there are. A plan may be for several sequences ([`plan::Draft`]): each of
 //!   its inputs and outputs belongs to one, with a [`Span`] and an [`Append`](rows::Append) of its own, and so a bucket of its own.
-//! - A shared prefix is rows that several sequences have. Blocks change `rows` alone: a step only asks where its rows begin.
+//! - A shared prefix is rows that several sequences have. Where they go on differently, they have copies of frozen rows, which share their
+//!   memory as far as they are alike ([`Frozen`]).
 
 mod bucket;
 mod memory;
@@ -25,6 +26,6 @@ mod tests;
 pub use bucket::{Bucket, for_all_lengths};
 pub use memory::{HostMemory, Memory};
 pub use plan::{Draft, Importing, Output, Plan, refused};
-pub use rows::{Allocator, Rows, Span};
+pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};

@@ -2,7 +2,7 @@
 //!
 //! [`Rows`] are the first rows of such memory, and several sequences may have rows of the same memory. A step appends to them in
 //! place if nobody has appended before, and else to a copy. [`Append`] is the room that one step has for that: it becomes the new rows, or
-//! is given back if the step fails. So rows never change, whoever has them.
+//! is given back if the step fails. So rows never change, whoever has them. [`Frozen`] rows are copied without taking memory twice.
 #![allow(unsafe_code)]
 
 use super::bucket::Bucket;
@@ -10,7 +10,7 @@ use super::memory::{Copies, HostMemory, Memory};
 use super::plan::refused;
 use crate::error::Result;
 use crate::graph::Descriptor;
-use crate::memory::{Bytes, Usage};
+use crate::memory::{Bytes, Template, Usage};
 use crate::program::device::{Device, Failures, OwnedTensor};
 use crate::timeline::Part;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,8 @@ const LEAST: usize = 256;
 const LEAST_PADDING: usize = 64;
 /// Whether addresses that nobody touches cost nothing: Windows counts them as memory.
 const RESERVES: bool = cfg!(unix);
+/// Fewer bytes of rows are copied.
+const LEAST_FROZEN: usize = 4 << 10;
 
 /// The rows of a cache that a step works on.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ impl Span {
 }
 
 /// The first rows of some memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Rows {
     store: Arc<Store>,
     count: usize,
@@ -56,7 +58,81 @@ struct Store {
     /// The bytes of a row.
     row: usize,
     usage: Arc<Usage>,
+    /// What its memory is a copy of.
+    frozen: Option<Arc<Frozen>>,
     state: Mutex<State>,
+}
+
+/// Rows that any number of sequences go on from, with memory of which copies share what is alike: a [`Room`] where the rows are.
+#[derive(Debug)]
+pub struct Frozen {
+    template: Arc<Template>,
+    layout: Layout,
+}
+
+/// Where rows are in a template.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    first: usize,
+    row: usize,
+    /// As in a room.
+    padding: usize,
+    capacity: usize,
+    /// Rows that are there.
+    count: usize,
+}
+
+impl Layout {
+    /// The bytes of all.
+    fn bytes(&self) -> usize {
+        (self.padding + self.capacity) * self.row
+    }
+}
+
+impl Frozen {
+    /// Room that has the rows, if it suffices for a step.
+    fn room(&self, span: &Span, usage: &Arc<Usage>) -> Result<Option<Room>> {
+        let Layout { first, row, padding, capacity, count } = self.layout;
+        if span.padding > padding || span.had > count || span.had + span.new > capacity {
+            return Ok(None);
+        }
+        let bytes = self.template.copy(first, self.layout.bytes())?;
+        let memory = HostMemory::counted(bytes, 0, usage)?;
+        let room = Room { memory: Arc::new(Memory::Host(memory)), padding, capacity, shared: span.had };
+        room.count(span, row, usage)?;
+        Ok(Some(room))
+    }
+
+    /// The first rows of caches in one template, from which any number of sequences go on; nothing where there is no such memory.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for them; `QuotaExceededError` where the context or the model may not hold it.
+    pub fn freeze(all: &[&Rows], count: usize) -> Result<Option<Vec<Rows>>> {
+        let mut layouts = Vec::with_capacity(all.len());
+        let mut first = 0;
+        for rows in all {
+            let Some(layout) = rows.layout(first, count) else { return Ok(None) };
+            first = (first + layout.bytes()).next_multiple_of(Template::PAGE);
+            layouts.push(layout);
+        }
+        let Some(mut template) = Template::new(first).filter(|_| !all.is_empty()) else { return Ok(None) };
+        for (rows, layout) in all.iter().zip(&layouts) {
+            let write = |bytes: &[u8]| template.write(layout.first + layout.padding * layout.row, &bytes[..count * layout.row]);
+            let Some(()) = rows.read(0, write).transpose()? else { return Ok(None) };
+        }
+        let template = Arc::new(template);
+        let frozen = all.iter().zip(layouts).map(|(rows, layout)| {
+            let frozen = Arc::new(Frozen { template: template.clone(), layout });
+            let bytes = template.copy(layout.first, layout.bytes())?;
+            let memory = HostMemory::counted(bytes, count * layout.row, &rows.store.usage)?;
+            let Layout { padding, capacity, .. } = layout;
+            let room = Room { memory: Arc::new(Memory::Host(memory)), padding, capacity, shared: 0 };
+            let state = Mutex::new(State { room, used: count, cloned: 0, spares: Spares::default() });
+            let store = Arc::new(Store { row: layout.row, usage: rows.store.usage.clone(), frozen: Some(frozen), state });
+            Ok(Rows { store, count })
+        });
+        frozen.collect::<Result<Vec<Rows>>>().map(Some)
+    }
 }
 
 #[derive(Debug)]
@@ -64,6 +140,8 @@ struct State {
     room: Room,
     /// Rows that are written, or are being written.
     used: usize,
+    /// The most rows that a clone was made of: nobody takes these back.
+    cloned: usize,
     spares: Spares,
 }
 
@@ -75,6 +153,8 @@ struct Room {
     padding: usize,
     /// Rows that there is memory for behind these.
     capacity: usize,
+    /// The first ones, which others have, too, and do not count.
+    shared: usize,
 }
 
 /// Tensors of a device for steps whose rows do not begin where a graph can have them: for what is read, and for what is made.
@@ -93,12 +173,9 @@ impl Room {
     /// Room for the rows of a step, and more. `like` is a value whose rows come first.
     fn new(like: &Descriptor, span: &Span, allocator: Allocator<'_>) -> Result<Room> {
         let capacity = (2 * (span.had + span.new)).max(LEAST);
-        // As many rows of padding as any bucket has of a step alone.
-        let usual = (capacity / 8).max(LEAST_PADDING);
         let (is_elsewhere, row) = (allocator.device.is_elsewhere(), row_of(like));
-        // Steps together have more. Nobody touches these rows, so on the host they are addresses alone.
-        let reserved = if is_elsewhere || !RESERVES { 0 } else { Bucket::Doubled.rows(capacity) };
-        let padding = span.padding.max(usual).max(reserved);
+        let (usual, reserved) = padding_for(capacity, is_elsewhere);
+        let padding = span.padding.max(reserved);
         let count = padding + capacity;
         // Devices copy words.
         let memory = match is_elsewhere && row.is_multiple_of(4) {
@@ -115,7 +192,14 @@ impl Room {
                 Memory::Host(HostMemory::counted(bytes, count * row - untouched, allocator.usage)?)
             }
         };
-        Ok(Room { memory: Arc::new(memory), padding, capacity })
+        Ok(Room { memory: Arc::new(memory), padding, capacity, shared: 0 })
+    }
+
+    /// Counts for the rows of a step, and some more.
+    fn count(&self, span: &Span, row: usize, usage: &Arc<Usage>) -> Result<()> {
+        let Memory::Host(memory) = &*self.memory else { return Ok(()) };
+        let own = (span.had + span.new - self.shared.min(span.had)).next_multiple_of(LEAST_PADDING);
+        memory.count(own * row, usage)
     }
 
     /// Takes the first rows over from other memory: at once, or by a copy that is still to be made.
@@ -133,6 +217,13 @@ impl Room {
     }
 }
 
+/// Rows of padding: as many as any bucket has of a step alone, and of steps together, where addresses are reserved for these: nobody touches
+/// them.
+fn padding_for(capacity: usize, is_elsewhere: bool) -> (usize, usize) {
+    let usual = (capacity / 8).max(LEAST_PADDING);
+    (usual, if is_elsewhere || !RESERVES { usual } else { Bucket::Doubled.rows(capacity).max(usual) })
+}
+
 /// The bytes of a row of a value whose rows come first.
 fn row_of(like: &Descriptor) -> usize {
     like.byte_length() / like.shape.first().copied().unwrap_or(1).max(1) as usize
@@ -145,8 +236,17 @@ impl Store {
     }
 
     fn new(like: &Descriptor, room: Room, used: usize, usage: &Arc<Usage>) -> Arc<Store> {
-        let state = Mutex::new(State { room, used, spares: Spares::default() });
-        Arc::new(Store { row: row_of(like), usage: usage.clone(), state })
+        let state = Mutex::new(State { room, used, cloned: 0, spares: Spares::default() });
+        Arc::new(Store { row: row_of(like), usage: usage.clone(), frozen: None, state })
+    }
+}
+
+impl Clone for Rows {
+    fn clone(&self) -> Rows {
+        let mut state = self.store.lock();
+        state.cloned = state.cloned.max(self.count);
+        drop(state);
+        Rows { store: self.store.clone(), count: self.count }
     }
 }
 
@@ -169,6 +269,30 @@ impl Rows {
 
     pub fn usage(&self) -> &Arc<Usage> {
         &self.store.usage
+    }
+
+    /// An address of the memory that the rows are in, which no other memory has meanwhile, and its bytes.
+    pub fn memory(&self) -> (usize, usize) {
+        (Arc::as_ptr(&self.store).addr(), self.store.lock().room.memory.counted())
+    }
+
+    /// Where the first rows would be in a template, from that place on; nothing for fewer bytes than are worth it, and on a device.
+    fn layout(&self, first: usize, count: usize) -> Option<Layout> {
+        let (row, capacity) = (self.store.row, (2 * count).max(LEAST));
+        let is_host = matches!(&*self.store.lock().room.memory, Memory::Host(_));
+        let (_, padding) = padding_for(capacity, false);
+        (is_host && self.count >= count && count * row >= LEAST_FROZEN).then_some(Layout { first, row, padding, capacity, count })
+    }
+
+    /// Has only so many rows any more, and gives the others' memory to who appends next, unless somebody has them, too.
+    pub fn take_back(&mut self, count: usize) {
+        let mut state = self.store.lock();
+        // Only clones and who has appended last have the last rows.
+        if count < self.count && state.used == self.count && state.cloned <= count {
+            state.used = count;
+            drop(state);
+            self.count = count;
+        }
     }
 
     /// Lends the bytes of the rows from that one on; nothing where they are on a device.
@@ -222,6 +346,14 @@ impl Append {
         let mut state = past.store.lock();
         // Nobody else has rows here; or nobody has appended to these, and nobody is about to.
         if !is_alone && state.used != span.had {
+            let frozen = past.store.frozen.clone();
+            let copied = frozen.as_ref().map(|frozen| frozen.room(&span, allocator.usage)).transpose()?.flatten();
+            if let Some(room) = copied {
+                drop(state);
+                let state = State { room: room.clone(), used: span.had + span.new, cloned: 0, spares: Spares::default() };
+                let store = Arc::new(Store { row, usage: allocator.usage.clone(), frozen, state: Mutex::new(state) });
+                return Ok(Append { store, room, span, spares: Spares::default(), is_kept: false });
+            }
             let room = Room::new(like, &span, allocator)?;
             room.take(&state.room, span.had, row, copies)?;
             drop(state);
@@ -237,6 +369,7 @@ impl Append {
                 state.room = room.clone();
             }
         }
+        room.count(&span, row, allocator.usage)?;
         state.used = span.had + span.new;
         let spares = std::mem::take(&mut state.spares);
         drop(state);
@@ -330,6 +463,55 @@ mod tests {
 
     fn address(rows: &Rows) -> *const u8 {
         rows.read(0, <[u8]>::as_ptr).unwrap()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn frozen_rows_are_gone_on_from_by_many() {
+        let many: Vec<u8> = (0..LEAST_FROZEN as u32 + 9).map(|i| (i % 251) as u8).collect();
+        let whole = append(None, 0, 0, &many).keep();
+        let count = LEAST_FROZEN;
+        assert!(Frozen::freeze(&[&whole], 100).unwrap().is_none(), "few rows");
+        let frozen = Frozen::freeze(&[&whole, &whole], count).unwrap().unwrap();
+        drop(whole);
+        for rows in &frozen {
+            assert_eq!(numbers(rows), many[..count]);
+        }
+        // The first one appends in place, the others have copies; one goes back before its end; one has no room left.
+        let mut all = Vec::new();
+        for (had, more) in [(count, vec![1, 2]), (count, vec![3]), (count - 7, vec![4; 3]), (count, vec![5; 2 * count])] {
+            let mut past = frozen[1].clone();
+            let rows = append(Some(&mut past), 0, had, &more).keep();
+            assert_eq!(numbers(&rows), [&many[..had], &more].concat());
+            all.push((rows, had, more));
+        }
+        let shared = all[1].0.memory().1;
+        assert!(shared < all[3].0.memory().1 / 2, "{shared}");
+        drop(frozen);
+        // A copy is gone on from as well.
+        let (rows, had, _) = &mut all[1];
+        let other = append(Some(&mut rows.clone()), 0, *had, &[9]).keep();
+        assert_eq!(numbers(&other), [&many[..count], &[9]].concat());
+        for (rows, had, more) in &all {
+            assert_eq!(numbers(rows), [&many[..*had], more].concat());
+        }
+    }
+
+    #[test]
+    fn rows_that_nobody_else_has_are_taken_back() {
+        let mut first = append(None, 0, 0, &[1, 2, 3]).keep();
+        let second = first.clone();
+        let place = address(&first);
+        first = append(Some(&mut first), 0, 3, &[4, 5, 6]).keep();
+        first.take_back(4);
+        let third = first.clone();
+        first = append(Some(&mut first), 0, 4, &[7]).keep();
+        assert_eq!((numbers(&first), numbers(&second), address(&first)), (vec![1, 2, 3, 4, 7], vec![1, 2, 3], place));
+        // Somebody has the fourth one.
+        first.take_back(3);
+        first = append(Some(&mut first), 0, 3, &[8]).keep();
+        assert_eq!((numbers(&first), numbers(&third)), (vec![1, 2, 3, 8], vec![1, 2, 3, 4]));
+        assert_ne!(address(&first), place);
     }
 
     #[test]

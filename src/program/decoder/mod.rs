@@ -12,6 +12,7 @@
 mod inputs;
 mod pieces;
 mod plans;
+mod prefixes;
 mod sampling;
 mod scheduler;
 mod sequence;
@@ -20,6 +21,7 @@ mod together;
 mod ways;
 
 pub use inputs::ConstantInput;
+pub use prefixes::{Figures, Prefixes};
 pub use sampling::{Allowed, Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};
 
@@ -52,7 +54,12 @@ pub struct Decoder {
     pace: Mutex<pieces::Pace>,
     scheduler: scheduler::Scheduler,
     together: together::Together,
+    /// Of calls that have no cache of their own.
+    prefixes: Arc<Prefixes>,
 }
+
+/// What the calls on a model keep by default: bytes at most, and tokens at least.
+const OWN_PREFIXES: (usize, usize) = (256 << 20, 64);
 
 impl Decoder {
     /// Finds out what the inputs of a model mean. Those that have no meaning here are given, the same for every step.
@@ -88,7 +95,8 @@ impl Decoder {
         });
         let (begins_alone, pace, scheduler, together) = Default::default();
         let plans = Table::new(true);
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler, together })
+        let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler, together, prefixes })
     }
 
     fn pace(&self) -> MutexGuard<'_, pieces::Pace> {
@@ -100,6 +108,11 @@ impl Decoder {
     pub fn figures(&self) -> (u64, u64, Option<Error>) {
         let (steps, runs) = self.scheduler.figures();
         (steps, runs, self.together.refusal())
+    }
+
+    /// What calls keep that have no cache of their own.
+    pub fn kept_by_default(&self) -> Figures {
+        self.prefixes.figures()
     }
 
     /// The names of inputs that need a value.

@@ -43,7 +43,7 @@ impl Decoder {
         };
         watch.check()?;
         let began = Instant::now();
-        let Feed { sequence, pending } = feed;
+        let Feed { sequence, pending, keeper } = feed;
         if taken == count {
             self.step(sequence, &pending[..count], false, watch)?;
         } else {
@@ -52,12 +52,13 @@ impl Decoder {
             let mut padded = pending[..taken].to_vec();
             padded.resize(count, pending[taken - 1]);
             match self.step(sequence, &padded, false, watch) {
-                Ok(_) => sequence.truncate(known + taken),
+                Ok(_) => sequence.take_back(known + taken),
                 // What was filled up may be beyond the model's positions, where what counts is not.
                 Err(_) => drop(self.step(sequence, &pending[..taken], false, watch)?),
             }
         }
         pending.drain(..taken);
+        keeper.keep(sequence);
         let time = began.elapsed();
         if most.is_none() {
             self.pace().took(count, time, if self.program.device.is_elsewhere() { PIECE_ELSEWHERE } else { PIECE });

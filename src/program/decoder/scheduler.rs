@@ -11,6 +11,7 @@
 
 use super::Decoder;
 use super::inputs::Extent;
+use super::prefixes::Keeper;
 use super::sequence::Sequence;
 use super::together::{self, Joint};
 use crate::error::{Error, Kind, Result};
@@ -39,6 +40,8 @@ const LINGER: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis
 pub(super) struct Feed {
     pub sequence: Sequence,
     pub pending: Vec<u32>,
+    /// What is seen is kept there.
+    pub keeper: Keeper,
 }
 
 /// What each of some sequences gives.
@@ -382,10 +385,16 @@ impl Decoder {
     }
 
     /// Runs a piece of a prompt. `leader` is the call whose thread does it.
-    fn run_piece(self: &Arc<Self>, job: Job, most: Option<usize>, leader: u64) {
+    fn run_piece(self: &Arc<Self>, mut job: Job, most: Option<usize>, leader: u64) {
+        let Feed { sequence, pending, keeper } = &mut job.feed;
+        keeper.adopt(sequence, pending);
+        if !job.is_prompt() {
+            return self.scheduler.lock().waiting.push_back(job);
+        }
         let (count, _) = self.next_piece(&job.feed, most);
         let Some(mut job) = self.planned_elsewhere(job, count) else { return };
-        let done = guarded(|| job.watch.begin().and_then(|()| self.feed_piece(&mut job.feed, most, &job.watch)));
+        let watch = job.watch.clone();
+        let done = with_room(&mut job.feed, |feed| guarded(|| watch.begin().and_then(|()| self.feed_piece(feed, most, &watch))));
         let mut state = self.scheduler.lock();
         match done {
             Ok((count, time)) => {
@@ -422,7 +431,8 @@ impl Decoder {
     fn run_step(self: &Arc<Self>, job: Job, leader: u64) {
         let Some(mut job) = self.planned_elsewhere(job, 1) else { return };
         let began = Instant::now();
-        let logits = guarded(|| self.last_step(&mut job.feed, &job.watch));
+        let watch = job.watch.clone();
+        let logits = with_room(&mut job.feed, |feed| guarded(|| self.last_step(feed, &watch)));
         let mut state = self.scheduler.lock();
         if logits.is_ok() {
             state.took(1, began.elapsed());
@@ -485,9 +495,10 @@ impl Decoder {
     /// Has the model see the last token that is pending; the logits behind it.
     fn last_step(self: &Arc<Self>, feed: &mut Feed, watch: &Watch) -> Result<Vec<f32>> {
         watch.begin()?;
-        let Feed { sequence, pending } = feed;
+        let Feed { sequence, pending, keeper } = feed;
         let logits = self.step(sequence, pending, true, watch)?;
         pending.clear();
+        keeper.keep(sequence);
         self.prepare(sequence);
         logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
     }
@@ -499,6 +510,16 @@ impl Decoder {
         if !soon.way.bucket.is_exact() {
             let decoder = self.clone();
             self.plans.make_ahead(&soon, move || drop(decoder.plan_for(&form, length)));
+        }
+    }
+}
+
+/// Works on a feed. What is only kept for later calls gives way to what a limit of memory refuses.
+fn with_room<T>(feed: &mut Feed, work: impl Fn(&mut Feed) -> Result<T>) -> Result<T> {
+    loop {
+        match work(feed) {
+            Err(error) if error.kind() == Kind::QuotaExceeded && feed.keeper.release_one() => {}
+            result => return result,
         }
     }
 }

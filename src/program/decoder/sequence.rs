@@ -5,7 +5,7 @@ use super::inputs::{ConstantInput, Extent, Role, StepTokens, bytes, numbers};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::memory::Bytes;
-use crate::program::caches::{self, Allocator, Caller, InputValue, Memory, Output, OutputValue, Plan, Rows, Span, Step};
+use crate::program::caches::{self, Allocator, Caller, Frozen, InputValue, Memory, Output, OutputValue, Plan, Rows, Span, Step};
 use crate::timeline::Watch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,18 +37,56 @@ impl Sequence {
 
     /// How many tokens of a prompt are known, with these inputs: it can go back to so many.
     pub fn shared_prefix(&self, prompt: &[u32], given: &[ConstantInput]) -> usize {
-        let is_same = |(a, b): (&ConstantInput, &ConstantInput)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         // The logits behind the last token are wanted, so that has to be seen.
         let same = same.min(prompt.len().saturating_sub(1));
         let can_stop = same == self.tokens.len() || self.can_rewind();
-        if can_stop && self.given.iter().zip(given).all(is_same) { same } else { 0 }
+        if same > 0 && can_stop && are_same(&self.given, given) { same } else { 0 }
+    }
+
+    /// Whether it knows all that another one knows.
+    pub fn covers(&self, other: &Sequence) -> bool {
+        let count = other.tokens.len();
+        let can_stop = count == self.tokens.len() || count < self.tokens.len() && self.can_rewind();
+        // The last tokens differ most often.
+        can_stop
+            && self.tokens[..count].last() == other.tokens.last()
+            && self.tokens[..count] == other.tokens
+            && are_same(&self.given, &other.given)
+    }
+
+    /// Where its rows and states are: an address of each, and bytes.
+    pub fn memories(&self) -> Vec<(usize, usize)> {
+        let rows = self.rows.iter().flatten().map(Rows::memory);
+        let states = self.states.iter().filter_map(|(_, memory)| memory.as_ref());
+        rows.chain(states.map(|memory| (Arc::as_ptr(memory).addr(), memory.byte_length()))).collect()
+    }
+
+    /// Its first tokens, with memory of which those that go on from there share what is alike; nothing where that cannot be.
+    pub fn freeze(&self, count: usize) -> Option<Sequence> {
+        let all: Vec<&Rows> = self.rows.iter().flatten().collect();
+        // Without the memory, they have copies.
+        let mut frozen = Frozen::freeze(&all, count).ok()??.into_iter();
+        let rows = self.rows.iter().map(|rows| rows.as_ref().and_then(|_| frozen.next())).collect();
+        Some(Sequence { tokens: self.tokens[..count].to_vec(), rows, ..self.clone() })
     }
 
     /// Forgets all tokens but the first ones. Rows of the others are written over before anybody reads them.
     pub fn truncate(&mut self, tokens: usize) {
         self.tokens.truncate(tokens);
     }
+
+    /// The same, of tokens that nobody else knows: the next step has their memory.
+    pub fn take_back(&mut self, tokens: usize) {
+        self.truncate(tokens);
+        self.rows.iter_mut().flatten().for_each(|rows| rows.take_back(tokens));
+    }
+}
+
+/// Whether inputs that are the same for each step are those of another sequence.
+fn are_same(these: &[ConstantInput], others: &[ConstantInput]) -> bool {
+    let is_same = |(a, b): (&ConstantInput, &ConstantInput)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
+    these.iter().zip(others).all(is_same)
 }
 
 impl Decoder {

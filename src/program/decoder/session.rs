@@ -1,7 +1,8 @@
-//! Sequences that a decoder continues, and what it remembers of them from one call to the next.
+//! Sequences that a call continues. What they have seen is kept for other calls ([`super::prefixes`]).
 
 use super::Decoder;
 use super::inputs::ConstantInput;
+use super::prefixes::{Keeper, Prefixes};
 use super::sampling::{Allowed, Choice, Occurrences, Sampling};
 use super::scheduler::Feed;
 use super::sequence::Sequence;
@@ -12,10 +13,12 @@ use crate::timeline::{Done, Watch, Wish};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sequences of one decoder.
+/// The sequences of one call.
 #[derive(Debug)]
 pub struct Session {
     decoder: Arc<Decoder>,
+    /// Where it looks for what is known, and keeps what it sees; nothing for the decoder's.
+    prefixes: Option<Arc<Prefixes>>,
     /// Its number among those of the decoder.
     call: u64,
     state: Mutex<State>,
@@ -78,7 +81,8 @@ pub fn start(session: Arc<Session>, work: Work, wish: Wish, done: Done<Next>) {
         Err(error) => return done.report(Err(error)),
     }
     let run = move |done: Done<Next>| {
-        done.run(|| match work {
+        // The session goes before script hears of it: what it remembers may be what the next call needs.
+        done.run(move || match work {
             Work::Begin(prompts) => session.begin(prompts),
             Work::Continue { sequences, chooses, allowed } => session.next(&sequences, chooses, &allowed),
         });
@@ -89,9 +93,10 @@ pub fn start(session: Arc<Session>, work: Work, wish: Wish, done: Done<Next>) {
 }
 
 impl Session {
-    pub fn new(decoder: Arc<Decoder>) -> Session {
+    /// Without `prefixes` it shares those of the decoder.
+    pub fn new(decoder: Arc<Decoder>, prefixes: Option<Arc<Prefixes>>) -> Session {
         let call = decoder.scheduler.enter();
-        Session { decoder, call, state: Mutex::default(), watch: Mutex::default() }
+        Session { decoder, prefixes, call, state: Mutex::default(), watch: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -115,40 +120,31 @@ impl Session {
         }
     }
 
-    /// What is known of earlier sequences is kept as far as they begin alike.
+    /// What is looked at and kept. Where tokens behind something known are computed one by one, prefixes are worth it only if somebody
+    /// says so.
+    fn keeper(&self) -> Keeper {
+        let by_default = || (!self.decoder.begins_alone()).then(|| self.decoder.prefixes.clone());
+        Keeper::new(self.prefixes.clone().or_else(by_default))
+    }
+
+    /// Each sequence begins with the longest prefix of its prompt that is known.
     fn begin(&self, begin: Prompts) -> Result<Next> {
         let Prompts { prompts, count, sampling, seed, given } = begin;
         let given = self.decoder.roles.given(given, prompts.len())?;
         let mut state = self.lock();
-        let mut old: Vec<Option<Sequence>> =
-            std::mem::take(&mut state.sequences).into_iter().flatten().map(|generation| Some(generation.feed.sequence)).collect();
-        let best = |(prompt, given): (&Vec<u32>, &Arc<Vec<ConstantInput>>)| {
-            let same = |sequence: &Option<Sequence>| Some(sequence.as_ref()?.shared_prefix(prompt, given));
-            let all = old.iter().enumerate().filter_map(|(number, sequence)| Some((number, same(sequence)?)));
-            all.max_by_key(|&(_, same)| same).filter(|&(_, same)| same > 0)
-        };
-        let found: Vec<Option<(usize, usize)>> = prompts.iter().zip(&given).map(best).collect();
         let mut random = Random::new(seed);
         let mut known = Vec::new();
-        for (number, (prompt, sequence)) in prompts.iter().zip(&found).enumerate() {
-            let sequence = match *sequence {
-                None => Sequence::new(given[number].clone()),
-                Some((from, same)) => {
-                    let is_last = found[number + 1..].iter().flatten().all(|&(other, _)| other != from);
-                    let mut sequence = match (&old[from], is_last) {
-                        (Some(sequence), false) => sequence.clone(),
-                        _ => old[from].take().unwrap_or_default(),
-                    };
-                    sequence.truncate(same);
-                    sequence
-                }
-            };
+        state.sequences.clear();
+        for (prompt, given) in prompts.iter().zip(given) {
+            let keeper = self.keeper();
+            let found = keeper.begin(prompt, &given);
+            let sequence = found.unwrap_or_else(|| Sequence::new(given));
             known.push(sequence.tokens.len());
             let pending = prompt[sequence.tokens.len()..].to_vec();
             let occurrences = Occurrences::of(prompt);
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
             state.sequences.push(Some(Generation {
-                feed: Feed { sequence, pending },
+                feed: Feed { sequence, pending, keeper },
                 occurrences: occurrences.clone(),
                 random: stream()?,
                 copy_of: None,
@@ -217,6 +213,7 @@ impl Session {
             let sequence = sequences[from].as_ref().map(|generation| generation.feed.sequence.clone());
             if let (Some(seen), Some(sequence), Some(generation)) = (seen, sequence, &mut sequences[number]) {
                 (generation.feed.sequence, generation.copy_of) = (sequence, None);
+                generation.feed.keeper = self.keeper();
                 logits.push((number, seen));
             }
         }

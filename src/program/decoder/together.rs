@@ -253,7 +253,7 @@ impl Decoder {
             }
         }
         let fed = feeds.iter_mut().map(|feed| {
-            let Feed { sequence, pending } = &mut **feed;
+            let Feed { sequence, pending, .. } = &mut **feed;
             (sequence, &pending[..], true)
         });
         let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &[0][..], false))).take(*sequences);
@@ -277,6 +277,8 @@ impl Decoder {
         for (feed, own) in feeds.iter_mut().zip(&mut by_lane) {
             all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own, true));
             feed.pending.clear();
+            let Feed { sequence, keeper, .. } = &mut **feed;
+            keeper.keep(sequence);
         }
         for (sequence, own) in empty.iter_mut().zip(by_lane) {
             // Its memory is kept.
