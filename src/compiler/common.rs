@@ -8,9 +8,11 @@ use crate::graph::{Descriptor, Graph, Op, OperandId, Source};
 use std::collections::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Constants of so many bytes are compared, such as the positions of some thousand keys; larger ones are the same where they are at the same
-/// place.
-const SMALL: usize = 16 << 10;
+/// Constants of so many bytes are compared.
+const SMALL: usize = 256;
+/// And of so many, if somebody has written them, such as the positions of some thousand keys: those that are computed have a key, and larger ones are
+/// the same where they are at the same place.
+const WRITTEN: usize = 16 << 10;
 
 /// What tells constants apart.
 #[derive(PartialEq, Eq, Hash)]
@@ -31,6 +33,7 @@ pub fn common(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
             let known = match (bytes.len(), bytes.key()) {
                 (..=SMALL, _) => Known::Bytes(descriptor, xxh3_128(bytes.briefly().as_slice())),
                 (_, Some(key)) => Known::Computed(descriptor, key),
+                (..=WRITTEN, None) => Known::Bytes(descriptor, xxh3_128(bytes.briefly().as_slice())),
                 _ => Known::Place(descriptor, bytes.place().start),
             };
             same[id] = *constants.entry(known).or_insert(same[id]);

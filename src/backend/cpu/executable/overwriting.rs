@@ -48,11 +48,13 @@ mod tests {
     const SHAPE: [u32; 4] = [1, 5, 7, 40];
     const BYTES: usize = 5 * 7 * 40 * 4;
 
-    struct Sketch(GraphBuilder);
+    /// With the number of its convolutions, which have other weights each: of those that are alike one would be computed.
+    struct Sketch(GraphBuilder, u64);
 
     impl Sketch {
         fn conv(&mut self, input: OperandId) -> OperandId {
-            let weights = numbers(40 * 40, 9).iter().flat_map(|x| (x / 4.0).to_le_bytes()).collect::<Vec<u8>>();
+            self.1 += 1;
+            let weights = numbers(40 * 40, 8 + self.1).iter().flat_map(|x| (x / 4.0).to_le_bytes()).collect::<Vec<u8>>();
             let descriptor = Descriptor::new(DataType::Float32, [40, 1, 1, 40]);
             let filter = self.0.constant(descriptor, ConstantBytes::new(weights)).unwrap();
             let op = Conv2d {
@@ -83,7 +85,7 @@ mod tests {
 
     /// How many steps of a graph overwrite an operand, and how many tensors its arena has room for. It computes what it should.
     fn overwritten(make: impl Fn(&mut Sketch, OperandId) -> Vec<OperandId>) -> (usize, usize) {
-        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
+        let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())), 0);
         let input = sketch.0.input("x", Descriptor::new(DataType::Float32, SHAPE)).unwrap();
         let outputs = make(&mut sketch, input);
         let outputs = outputs.iter().enumerate().map(|(i, id)| (format!("y{i}"), *id)).collect();

@@ -93,11 +93,12 @@ impl Flight {
             let most = limit.get();
             let left = most.zip(state.since).map(|(most, since)| most.saturating_sub(since.elapsed()));
             if let (Some(Duration::ZERO), Some(most)) = (left, most) {
-                state.given_up = true;
                 drop(state);
-                self.1.notify_all();
                 let seconds = most.as_secs_f64();
-                return loss.set(&format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
+                // Contexts hear of it before what waits for the device fails: then that is lost with its context.
+                loss.set(&format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
+                lock(&self.0).given_up = true;
+                return self.1.notify_all();
             }
             // The limit may be changed meanwhile.
             let pause = left.unwrap_or(LOOK).min(LOOK);

@@ -110,8 +110,12 @@ function field(id, label, made) {
   return element('div', {}, element('label', { htmlFor: id }, label), Object.assign(made, { id }));
 }
 
+/** How often the form was asked for: what comes late for an earlier choice must not replace what was typed since. */
+let asked = 0;
+
 async function showInputs() {
   const [name, version, kind] = chosenModel();
+  const mine = ++asked;
   if (name === undefined) return;
   if (kind !== 'tensors') {
     const label = { generate: 'A message', embed: 'A text', rerank: 'A question, then a document in each line' }[kind];
@@ -119,6 +123,7 @@ async function showInputs() {
     return;
   }
   const { inputs } = await ask(pathOf(name, version));
+  if (mine !== asked) return;
   $('inputs').replaceChildren(
     ...inputs.map(({ name: input, datatype, shape }, i) => {
       const sizes = shape.map((size) => (size === -1 ? 1 : size));
