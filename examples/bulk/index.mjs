@@ -1,10 +1,10 @@
 // Embeddings of many rows by several worker processes, with BullMQ on a Redis that this program starts:
 //
 //   node index.mjs --model FOLDER [--input FILE | --rows 1000000] [--workers 2] [--threads N] [--folder bulk] [--redis URL] [--queue NAME] [--job 256]
-//                  [--lock 30] [--kill SECONDS] [--seed N]
+//                  [--lock 30] [--kill JOBS] [--seed N]
 //
-// --workers 1,2 runs it with one worker, then with two, each in a folder of its own. --kill ends a worker by SIGKILL now and then (so many seconds apart, on
-// average), and starts another one.
+// --workers 1,2 runs it with one worker, then with two, each in a folder of its own. --kill ends a worker by SIGKILL whenever so many jobs have ended,
+// on average, and starts another one.
 import { mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
@@ -56,7 +56,7 @@ async function embedAll(count, folder) {
   const began = performance.now();
   const added = await addRows(queue, values.input === undefined ? madeUp(Number(values.rows)) : linesOf(values.input), Number(values.job));
   console.log(`${added.rows} rows in ${added.jobs} jobs, ${count} worker${count === 1 ? '' : 's'}`);
-  const killer = values.kill === undefined ? undefined : killSometimes(workers, Number(values.kill), Number(values.seed));
+  const killer = values.kill === undefined ? undefined : killSometimes(workers, Number(values.kill), Number(values.seed), events);
   const { completed, failed } = await whenDone(queue, added, began);
   const seconds = (performance.now() - began) / 1000;
   const kills = killer?.stop() ?? 0;

@@ -39,19 +39,19 @@ export class Workers {
   }
 }
 
-/** Ends workers at random moments, as a machine does that fails. */
-export function killSometimes(workers, mean, seed) {
+/** Ends random workers, as a machine does that fails: one whenever about so many jobs have ended. @param {import('node:events').EventEmitter} events of the queue */
+export function killSometimes(workers, mean, seed, events) {
   console.log(`seed ${seed}`);
   const random = randomFrom(seed);
+  const next = () => 1 + Math.floor(2 * mean * random());
   let kills = 0;
-  let timer;
-  const next = () => {
-    timer = setTimeout(() => {
-      const living = [...workers.all];
-      if (living.length > 0 && living[Math.floor(random() * living.length)].kill('SIGKILL')) kills++;
-      next();
-    }, 2 * mean * 1000 * random());
+  let left = next();
+  const ended = () => {
+    if (--left > 0) return;
+    left = next();
+    const living = [...workers.all];
+    if (living.length > 0 && living[Math.floor(random() * living.length)].kill('SIGKILL')) kills++;
   };
-  next();
-  return { stop: () => (clearTimeout(timer), kills) };
+  events.on('completed', ended);
+  return { stop: () => (events.off('completed', ended), kills) };
 }

@@ -1,4 +1,4 @@
-// node scripts/serve/bulk.mjs [ROWS] [SEED]: examples/bulk on a real Redis, with workers that are killed at random moments, and with the whole program
+// node scripts/serve/bulk.mjs [ROWS] [SEED]: examples/bulk on a real Redis, with workers that are killed behind random jobs, and with the whole program
 // killed and started again. Every row must be there once, in its place, and right. Where redis-server or the registry cannot be had, it says so.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -82,7 +82,7 @@ function argsOf(place, ...more) {
 
 async function whereWorkersAreKilled() {
   const place = path.join(folder, 'workers');
-  const ended = await run(process.execPath, argsOf(place, '--kill', '1.5', '--seed', String(seed)), { cwd: example, limitSeconds: limit, stdout: 'keep', stderr: 'keep' });
+  const ended = await run(process.execPath, argsOf(place, '--kill', '20', '--seed', String(seed)), { cwd: example, limitSeconds: limit, stdout: 'keep', stderr: 'keep' });
   expect(ended.code === 0, `${trouble(ended, limit)}\n${ended.stdout}${ended.stderr.slice(-2000)}`);
   const [, kills, takenOver] = /^(\d+) workers were killed, (\d+) jobs taken over$/m.exec(ended.stdout) ?? [];
   expect(Number(kills) > 0, `no worker was killed:\n${ended.stdout}`);
