@@ -14,11 +14,13 @@ const lengths = (list) => list.split(',').filter(Boolean).map(Number);
 async function webnn() {
   const { ml } = require('../../lib/index.js');
   const { loadOnnx } = require('../../lib/onnx.js');
-  const { generate } = require('../../lib/generate.js');
+  const { GenerationCache, generate } = require('../../lib/generate.js');
+  // Each prompt is computed whole.
+  const cache = new GenerationCache({ maxBytes: 0 });
   const context = await ml.createContext({ accelerated: false, numThreads: Number(threads) });
   const loaded = await loadOnnx(context, model);
   return async (prompt, most, each) => {
-    for await (const { id } of generate(loaded, prompt, { maxNewTokens: most })) each(id);
+    for await (const { id } of generate(loaded, prompt, { cache, maxNewTokens: most })) each(id);
   };
 }
 
