@@ -42,6 +42,7 @@ impl Block {
     }
 
     /// All bytes of some pages, which nobody else has.
+    #[cfg(target_os = "linux")]
     pub(super) fn of(mut pages: MmapMut, length: usize) -> Option<Bytes> {
         assert!(length <= pages.len());
         let start = NonNull::new(pages.as_mut_ptr())?;
