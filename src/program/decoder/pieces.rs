@@ -4,6 +4,7 @@ use super::Decoder;
 use super::scheduler::Feed;
 use crate::error::Result;
 use crate::timeline::Watch;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A piece of a prompt takes so long, about, on the CPU: other runs wait for it. Whoever cancels does not, since the run ends between
@@ -109,6 +110,60 @@ impl Pace {
     }
 }
 
+/// How long pieces beside the steps of others take, by their tokens, and how many the next one may have.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// Seconds of a piece of so many tokens, lately.
+    times: BTreeMap<usize, f64>,
+    next: Option<usize>,
+}
+
+impl Beside {
+    /// Tokens of the next piece at most.
+    pub fn next(&self) -> usize {
+        self.next.unwrap_or(1)
+    }
+
+    /// A piece of so many tokens took so long, of at most so much.
+    ///
+    /// A single one tells little, since others have the cores at times: times follow slowly, and those of other sizes follow what this one lets
+    /// expect. A part of a piece is the same for all sizes, because each reads the weights.
+    pub fn took(&mut self, count: usize, time: f64, most: f64) {
+        let known = self.times.entry(count).or_insert(time);
+        *known += (time.min(2.0 * *known) - *known) / 8.0;
+        let known = *known;
+        let other = self.times.range(..count).next().or_else(|| self.times.range(count + 1..).next_back());
+        let slope = other.map(|(&tokens, &time)| (known - time) / (count as f64 - tokens as f64));
+        // At least a little, at most as if nothing were the same for all.
+        let slope = slope.map(|slope| slope.clamp(0.01 * known / count as f64, known / count as f64));
+        let expected = |tokens: usize, slope: f64| known + slope * (tokens as f64 - count as f64);
+        if let Some(slope) = slope {
+            for (&tokens, time) in self.times.iter_mut().filter(|(tokens, _)| **tokens != count) {
+                *time += (expected(tokens, slope) - *time) / 16.0;
+            }
+        }
+        let fits = |tokens: usize| match (self.times.get(&tokens), slope) {
+            (Some(time), _) => *time <= most,
+            (None, Some(slope)) => expected(tokens, slope) <= most,
+            (None, None) => known <= most,
+        };
+        let (mut next, mut tokens) = (1, 1);
+        while tokens <= larger(count).min(LARGEST_PIECE) && fits(tokens) {
+            (next, tokens) = (tokens, larger(tokens));
+        }
+        self.next = Some(next);
+    }
+}
+
+/// The next size of pieces beside the steps of others.
+fn larger(count: usize) -> usize {
+    match count {
+        ..4 => 2 * count.max(1),
+        _ if count.is_power_of_two() => count + count / 2,
+        _ => count.next_power_of_two(),
+    }
+}
+
 /// How many tokens the next piece of so many has a plan for, and how many of the prompt it takes: few sizes, so that there are few plans,
 /// and as large as may be, since each piece reads all weights. What is left in the end is filled up, by an eighth or so; the last piece
 /// may be longer than others if it `may_exceed` the most.
@@ -174,6 +229,25 @@ mod tests {
         let large = pieces(200, 1000, 6);
         assert!((390..=400).contains(&large[5]), "{large:?}");
         assert_eq!(pieces(0, 64_000, 6).last(), Some(&2));
+    }
+
+    #[test]
+    fn pieces_beside_steps_are_as_large_as_may_be_also_where_some_take_long() {
+        for (fixed, each, most, wanted) in
+            [(4.0, 0.7, 8.7, 6), (4.0, 1.0, 4.5, 1), (4.0, 0.1, 8.0, 32), (1.0, 1.0, 8.0, 6), (0.0, 2.0, 10.0, 4)]
+        {
+            let mut beside = Beside::default();
+            let mut sizes = Vec::new();
+            for piece in 0..400 {
+                let count = beside.next();
+                sizes.push(count);
+                let usual = fixed + each * count as f64;
+                beside.took(count, if piece % 20 == 7 { 3.0 * usual } else { usual }, most);
+            }
+            let at_most = sizes.iter().filter(|size| **size > wanted).count();
+            let mean = sizes.iter().sum::<usize>() as f64 / 400.0;
+            assert!(at_most == 0 && mean >= 0.65 * wanted as f64, "{mean} of {wanted}, {at_most} larger");
+        }
     }
 
     #[test]

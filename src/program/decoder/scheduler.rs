@@ -11,6 +11,7 @@
 
 use super::Decoder;
 use super::inputs::Extent;
+use super::pieces::Beside;
 use super::prefixes::Keeper;
 use super::sequence::Sequence;
 use super::together::{self, Joint};
@@ -26,8 +27,6 @@ use std::time::{Duration, Instant};
 
 /// Steps that a piece of a prompt may take as long as, while others wait for theirs: with one of their own they wait for 2.4.
 const BESIDE: f64 = 1.4;
-/// Tokens of the first piece beside the steps of others: it takes no longer than one of these.
-const FIRST_BESIDE: usize = 1;
 /// What a step is taken to last until one was run.
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// A call is under way for so long behind its last step: script may take that long to ask for the next one.
@@ -67,10 +66,8 @@ struct State {
     steps_first: usize,
     /// How long a step took lately.
     step: Option<Duration>,
-    /// Tokens of the next piece beside the steps of others; tokens and seconds of the last one; and seconds that one token more takes.
-    piece: Option<usize>,
-    last_piece: Option<(f64, f64)>,
-    slope: Option<f64>,
+    /// How long pieces beside the steps of others take.
+    pieces: Beside,
     /// Steps of sequences, and runs that they took.
     figures: (u64, u64),
 }
@@ -137,7 +134,7 @@ impl State {
         let piece = if steps == 0 || self.steps_first == 0 { self.take_piece() } else { None };
         if let Some(job) = piece {
             self.steps_first = steps.max(1);
-            let most = self.has_steps(job.call).then(|| self.piece.unwrap_or(FIRST_BESIDE));
+            let most = self.has_steps(job.call).then(|| self.pieces.next());
             return Next::Piece(job, most);
         }
         if steps == 0 {
@@ -259,24 +256,14 @@ impl State {
     /// Behind the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
     fn forget_pieces(&mut self) {
         if !self.waiting.iter().any(Job::is_prompt) {
-            (self.piece, self.last_piece, self.slope) = Default::default();
+            self.pieces = Beside::default();
         }
     }
 
     /// A piece of so many tokens beside steps took so long.
     fn took_piece(&mut self, count: usize, time: Duration) {
         let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE).as_secs_f64();
-        let (tokens, time) = (count as f64, time.as_secs_f64().max(1e-9));
-        let slope = self.last_piece.map(|(others, other)| (time - other) / (tokens - others));
-        self.slope = slope.filter(|slope| slope.is_finite() && *slope > 0.0).or(self.slope);
-        self.last_piece = Some((tokens, time));
-        // A part of a piece is the same for all: it reads the weights.
-        let fitting = match self.slope {
-            Some(slope) => tokens + (most - time) / slope,
-            None if time < most => 2.0 * tokens,
-            None => tokens * most / time,
-        };
-        self.piece = Some((fitting as usize).clamp(1, 4 * count).min(super::pieces::LARGEST_PIECE));
+        self.pieces.took(count, time.as_secs_f64(), most);
     }
 }
 
