@@ -28,6 +28,9 @@ class Registry {
   /** Loads and unloads of a model come one after the other. @type {Map<string, Promise<unknown>>} */
   #changes = new Map();
   #options;
+  #isClosed = false;
+  /** Until all that there is at the start is loaded, or cannot be. */
+  #isStarting = true;
   #isReady = false;
   /** @type {(() => Promise<void>)[]} */
   #whenClosing = [];
@@ -44,10 +47,14 @@ class Registry {
 
   /** Loads everything that there is. A model that cannot be loaded is an error. */
   async loadAll() {
-    const names = [...new Set((await this.#find()).map(({ name }) => name))];
-    if (names.length === 0) throw new ServeError('missing', `${this.#options.folder ?? 'models'}: found no models`);
-    for (const name of names) await this.load(name);
-    this.#isReady = true;
+    try {
+      const names = [...new Set((await this.#find()).map(({ name }) => name))];
+      if (names.length === 0) throw new ServeError('missing', `${this.#options.folder ?? 'models'}: found no models`);
+      for (const name of names) await this.load(name);
+      this.#isReady = true;
+    } finally {
+      this.#isStarting = false;
+    }
   }
 
   /** All versions that are served or were found: `{ name, version, state, reason }`. */
@@ -85,6 +92,9 @@ class Registry {
     const versions = this.#served.get(name);
     const found = version === '' ? versions?.at(-1) : versions?.find((one) => one.version === version);
     if (found !== undefined) return found;
+    // A balancer may send what comes now to another replica.
+    if (this.#isClosed) throw new ServeError('unavailable', 'the server is shutting down', { retryAfter: 1 });
+    if (this.#isStarting) throw new ServeError('unavailable', 'the server is starting', { retryAfter: 1 });
     const what = `model ${JSON.stringify(name)}${version === '' ? '' : `, version ${JSON.stringify(version)}`}`;
     const other = this.#others.get(name)?.find((one) => version === '' || one.version === version);
     if (other?.state === 'LOADING') throw new ServeError('unavailable', `${what}: it is being loaded`, { retryAfter: 1 });
@@ -167,6 +177,7 @@ class Registry {
   /** Releases everything. Runs that are under way are waited for. */
   async close() {
     this.#isReady = false;
+    this.#isClosed = true;
     await Promise.all(this.#whenClosing.splice(0).map((work) => work()));
     const all = [...this.#served.values()].flat();
     this.#served.clear();
