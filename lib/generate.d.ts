@@ -109,6 +109,24 @@ export interface GenerateOptions {
    * the tokens has one row for each prompt, or one row for all.
    */
   inputs?: Record<string, OnnxValue>;
+  /**
+   * The encoder of an encoder-decoder. It runs once, when the generation begins. The decoder gets its outputs: those with the names of its
+   * inputs, and `last_hidden_state` as `encoder_hidden_states`. `encoder_attention_mask` is the encoder's `attention_mask`. What `inputs` has
+   * goes first.
+   */
+  encoder?: GenerateEncoder;
+  /**
+   * Of an export with two decoders the one without caches (`decoder_model.onnx`). The first argument is the other one
+   * (`decoder_with_past_model.onnx`).
+   */
+  withoutPast?: OnnxModel | GeneratingSession;
+}
+
+/** An encoder and its inputs. */
+export interface GenerateEncoder {
+  model: OnnxModel | GeneratingSession;
+  /** One row for each prompt, or one row for all. */
+  inputs: Record<string, OnnxValue>;
 }
 
 export interface GeneratedToken {

@@ -12,6 +12,7 @@ const { show } = require('../show.js');
 const { mostProbable } = require('./alternatives.js');
 const { NAME, decoderOf, openSession, take } = require('./cache.js');
 const { begun, compiled } = require('./constraint.js');
+const { withEncoder } = require('./encoder.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
 
 /**
@@ -42,12 +43,13 @@ async function* run(model, prompts, wish, called) {
   let work;
   model.enter();
   try {
+    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model)).others, wish, prompts) : wish.inputs;
     leave = model.contextState.queue?.enter(NAME, label);
     const decoder = await decoderOf(model);
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
     const { session } = work;
-    const { names, shapes, arrays } = readGiven(model, decoder.others, wish.inputs);
+    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs);
     const known = await ask(work, (request) => {
       native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
     });

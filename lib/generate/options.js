@@ -9,6 +9,7 @@ const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { NAME, isCache } = require('./cache.js');
 const { readConstraint } = require('./constraint.js');
+const { readEncoder, readFirst } = require('./encoder.js');
 const { isToken, tokensOf } = require('./tokens.js');
 
 /**
@@ -27,6 +28,8 @@ const { isToken, tokensOf } = require('./tokens.js');
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
  * @property {object} inputs
+ * @property {import('./encoder.js').Encoder | undefined} encoder
+ * @property {import('../onnx/model.js').Model | undefined} first of two decoders the one without caches
  */
 
 /** By option: its default, what it may be, and the place in the list of numbers. */
@@ -43,7 +46,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'encoder', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -86,6 +89,8 @@ function readOptions(label, options = {}) {
     signal,
     cache,
     inputs,
+    encoder: readEncoder(label, options.encoder),
+    first: readFirst(label, options.withoutPast),
   };
 }
 

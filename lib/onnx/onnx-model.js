@@ -71,21 +71,7 @@ class OnnxModel {
    * @returns {Promise<Record<string, import('./tensor.js').OnnxTensor | import('./tensor.js').OnnxTensor[] | null>>}
    */
   async run(inputs, options = undefined) {
-    const model = usable(this, 'run');
-    const given = model.read('run', inputs);
-    const wish = runOptions('run', model, options);
-    const schedule = scheduleOf(model.contextState, wish.schedule ?? USUAL);
-    schedule.signal?.throwIfAborted();
-    const { profile } = model;
-    wish.isAlone = profile !== undefined;
-    const work = (watch, life = undefined) => {
-      wish.watch = watch;
-      wish.life = life;
-      return model.run(given, wish);
-    };
-    if (!isScheduled(schedule) && profile === undefined) return work(0);
-    wish.priority = schedule.priority;
-    return watched(onAbort(schedule.signal), work, profile && profileRun(profile), { ...schedule, name: named('run', model.label) });
+    return runModel(usable(this, 'run'), inputs, options);
   }
 
   /** Profiles the runs that begin from now on, until it is stopped or another one is made. */
@@ -138,6 +124,30 @@ class OnnxModel {
 expose(OnnxModel, behind);
 const self = receiverOf('OnnxModel', behind);
 
+/**
+ * See {@link OnnxModel#run}.
+ * @param {Model} model
+ * @param {unknown} inputs
+ * @param {import('../onnx.d.ts').OnnxRunOptions} [options]
+ * @returns {Promise<Record<string, any>>}
+ */
+function runModel(model, inputs, options) {
+  const given = model.read('run', inputs);
+  const wish = runOptions('run', model, options);
+  const schedule = scheduleOf(model.contextState, wish.schedule ?? USUAL);
+  schedule.signal?.throwIfAborted();
+  const { profile } = model;
+  wish.isAlone = profile !== undefined;
+  const work = (watch, life = undefined) => {
+    wish.watch = watch;
+    wish.life = life;
+    return model.run(given, wish);
+  };
+  if (!isScheduled(schedule) && profile === undefined) return work(0);
+  wish.priority = schedule.priority;
+  return watched(onAbort(schedule.signal), work, profile && profileRun(profile), { ...schedule, name: named('run', model.label) });
+}
+
 function usable(value, member) {
   const model = self(value, member);
   model.requireUsable(member);
@@ -179,4 +189,4 @@ function modelOf(value) {
   return behind(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
 }
 
-module.exports = { OnnxModel, createOnnxModel, modelOf, standFor };
+module.exports = { OnnxModel, createOnnxModel, modelOf, runModel, standFor };

@@ -172,7 +172,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         .into_iter()
         .zip(shapes)
         .zip(arrays)
-        .map(|((name, shape), bytes)| ConstantInput { name, shape, bytes, ..ConstantInput::default() })
+        .map(|((name, shape), bytes)| ConstantInput { name, shape, bytes: Arc::new(bytes), ..ConstantInput::default() })
         .collect();
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;

@@ -157,7 +157,7 @@ fn import_now(
         functions: functions(&loaded.proto.functions)?,
         builder: GraphBuilder::new(limits.clone()),
         limits: limits.clone(),
-        folding: Folding::within(bounds.work(&loaded.model)),
+        folding: Folding::within(bounds.work(&loaded.model)).keeping_tables(!source.caches.is_empty()),
         short: Short::new(),
         transposed: Transposed::new(),
         caches: source.caches,

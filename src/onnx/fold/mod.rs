@@ -33,17 +33,24 @@ pub struct Folding {
     work: Work,
     /// When a model runs, where random numbers come from; and its values are as large as they are.
     pub random: Option<Random>,
+    /// Whether elements of tables stay nodes: in a graph for all lengths of a cache the places are computed from the length.
+    pub keeps_tables: bool,
 }
 
 impl Folding {
     /// As part of an import that may do so much.
     pub fn within(work: Work) -> Folding {
-        Folding { bytes: 0, work, random: None }
+        Folding { work, ..Folding::default() }
+    }
+
+    /// The same, and whether elements of tables stay nodes.
+    pub fn keeping_tables(self, keeps_tables: bool) -> Folding {
+        Folding { keeps_tables, ..self }
     }
 
     /// Between two parts of a run.
     pub fn at_run(work: Work, random: Random) -> Folding {
-        Folding { bytes: 0, work, random: Some(random) }
+        Folding { work, random: Some(random), ..Folding::default() }
     }
 
     /// Asks for work that has to be done. See [`Work::require`].

@@ -20,7 +20,8 @@ pub fn gather(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let at = axis(node.int("axis", 0)?, shape.len())?;
     if let (Some(input), Some(indices)) = (node.input(0)?.constant(), node.input(1)?.constant()) {
         let target: Vec<usize> = [&shape[..at], &indices.shape, &shape[at + 1..]].concat();
-        if emit.folding.affords(&target) {
+        let is_table = shape.len() > 1 && input.element.is_float() && !target.contains(&0);
+        if !(is_table && emit.folding.keeps_tables) && emit.folding.affords(&target) {
             return Ok(vec![fold::gather(input, indices, at)?.into()]);
         }
     }

@@ -1,8 +1,8 @@
 //! Buckets: a plan may have more rows than a cache, of which the first ones are padding.
 
-use super::padding::PaddingInput;
+use super::padding::{Padded, PaddingInput};
 use super::plan::refused;
-use super::proof::in_bucket;
+use super::proof::{Front, State, in_bucket, in_bucket_of};
 use crate::error::Result;
 use crate::graph::Graph;
 
@@ -50,11 +50,51 @@ pub fn for_all_lengths(
     bucket: impl Fn(usize) -> usize,
     graph_of: impl Fn(usize) -> Result<Graph>,
     is_cache: impl Fn(&str) -> bool,
-) -> Result<(Graph, Vec<(String, PaddingInput)>)> {
-    let least = (1..=rows).find(|&length| bucket(length) == rows).unwrap_or(rows);
-    let lengths = [rows, rows.saturating_sub(1), least];
+) -> Result<(Graph, PaddingInputs)> {
+    let lengths = lengths(rows, bucket);
     let graphs = [graph, graph_of(lengths[1])?, graph_of(lengths[2])?];
-    in_bucket(graphs, lengths, is_cache).map_err(refused)
+    let (graph, inputs) = in_bucket(graphs, lengths, is_cache).map_err(refused)?;
+    Ok((graph, of(Padded::Appended, inputs)))
+}
+
+/// Inputs that are new in a graph, by their names.
+pub type PaddingInputs = Vec<(String, (Padded, PaddingInput))>;
+
+fn of(padded: Padded, inputs: Vec<(String, PaddingInput)>) -> PaddingInputs {
+    inputs.into_iter().map(|(name, input)| (name, (padded, input))).collect()
+}
+
+/// The most rows, one less, and the fewest that a bucket has.
+fn lengths(rows: usize, bucket: impl Fn(usize) -> usize) -> [usize; 3] {
+    let least = (1..=rows).find(|&length| bucket(length) == rows).unwrap_or(rows);
+    [rows, rows.saturating_sub(1), least]
+}
+
+/// The length that what is given of so many rows is filled up to: few, since the steps of calls whose values have the same length run together.
+pub fn given_bucket(rows: usize) -> usize {
+    rows.max(1).next_multiple_of((rows.next_power_of_two() / 4).max(32))
+}
+
+/// Changes a graph so that it serves all lengths of what is the same for every step that [`given_bucket`] gives `rows` for. `made` are the
+/// inputs that an earlier step has made of it: in front of these there are numbers, and in front of the others zeros.
+///
+/// # Errors
+/// As [`for_all_lengths`].
+pub fn for_all_given<T>(
+    rows: usize,
+    graph_of: impl Fn(usize) -> Result<(Graph, T)>,
+    is_made: impl Fn(&str) -> bool,
+    may_be_longer: impl Fn(&str) -> bool,
+) -> Result<(Graph, T, PaddingInputs)> {
+    let lengths = lengths(rows, given_bucket);
+    let ((graph, rest), (less, _), (least, _)) = (graph_of(lengths[0])?, graph_of(lengths[1])?, graph_of(lengths[2])?);
+    let front_of = |name: &str| if is_made(name) { Front::Finite } else { Front::Zeros };
+    let fits = |name: &str, state| match state {
+        State::Exact => true,
+        State::Padded { front, .. } => front <= Front::Finite && may_be_longer(name),
+    };
+    let (graph, inputs) = in_bucket_of("given", [graph, less, least], lengths, front_of, fits).map_err(refused)?;
+    Ok((graph, rest, of(Padded::Given, inputs)))
 }
 
 #[cfg(test)]

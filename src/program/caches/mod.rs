@@ -23,9 +23,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use bucket::{Bucket, for_all_lengths};
+pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
 pub use memory::{HostMemory, Memory};
-pub use plan::{Draft, Importing, Output, Plan, refused};
+pub use plan::{Draft, Importing, Output, Plan, input_behind, refused};
 pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};

@@ -2,6 +2,15 @@
 
 use crate::graph::{DataType, Descriptor};
 
+/// Which rows padding is in front of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padded {
+    /// Those of the caches that a step appends to.
+    Appended,
+    /// Those of what is the same for every step, such as the states of an encoder.
+    Given,
+}
+
 /// An input that the proof adds to a graph. Its value follows from the rows of padding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PaddingInput {

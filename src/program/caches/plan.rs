@@ -1,8 +1,10 @@
 //! Plans: the model as one compiled graph for steps of certain sizes.
 
-use super::padding::PaddingInput;
+use super::bucket::PaddingInputs;
+use super::padding::{Padded, PaddingInput};
 use crate::error::{Error, Kind, Result};
-use crate::graph::{Descriptor, Graph, OperandId};
+use crate::graph::ops::elementwise::UnaryKind;
+use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::{Placement, Placements};
 use crate::onnx::caches::{Cache, Caches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
@@ -35,8 +37,8 @@ pub enum Input {
     Cache(usize),
     /// An input of the model, by its position.
     Model(usize),
-    /// What says how many rows are padding.
-    Padding(PaddingInput),
+    /// What says how many rows are padding, of which.
+    Padding(Padded, PaddingInput),
 }
 
 /// What an output of the graph is.
@@ -146,7 +148,7 @@ fn require_filled(fixed: &FixedCaches, part: &Part, rows: usize, new: usize) -> 
 pub struct Draft {
     pub graph: Graph,
     /// Inputs that the proof has added, by their names.
-    pub padding: Vec<(String, PaddingInput)>,
+    pub padding: PaddingInputs,
     /// The bytes that its values may take.
     pub most_bytes: usize,
 }
@@ -154,7 +156,7 @@ pub struct Draft {
 /// A graph for steps of several sequences, with what it says of inputs.
 struct Sketch {
     joined: Joined,
-    padding: HashMap<(usize, String), PaddingInput>,
+    padding: HashMap<(usize, String), (Padded, PaddingInput)>,
     most_bytes: usize,
 }
 
@@ -188,7 +190,7 @@ impl Sketch {
         let Sketch { joined, padding, most_bytes: most } = self;
         let Joined { mut graph, inputs: input_names, outputs: output_names } = joined;
         program.share_weights(&mut graph, false);
-        let is_mask = |key: &(usize, String)| matches!(padding.get(key), Some(PaddingInput::Mask { .. }));
+        let is_mask = |key: &(usize, String)| matches!(padding.get(key), Some((_, PaddingInput::Mask { .. })));
         let hiding = graph.inputs.iter().zip(&input_names).filter(|(_, key)| is_mask(key));
         graph.hiding = hiding.map(|((name, _), _)| name.clone()).collect();
         let descriptors = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).clone());
@@ -233,7 +235,7 @@ impl Sketch {
 
 fn inputs_of(
     names: &[(usize, String)],
-    mut padding: HashMap<(usize, String), PaddingInput>,
+    mut padding: HashMap<(usize, String), (Padded, PaddingInput)>,
     program: &Program,
     caches: &[Cache],
 ) -> Result<Vec<Input>> {
@@ -241,10 +243,24 @@ fn inputs_of(
         let name = &key.1;
         let cache = || caches.iter().position(|cache| cache.past == *name).map(Input::Cache);
         let model = || program.loaded.inputs().iter().position(|input| input.name == *name).map(Input::Model);
-        let input = padding.remove(key).map(Input::Padding).or_else(cache).or_else(model);
+        let input = padding.remove(key).map(|(padded, input)| Input::Padding(padded, input)).or_else(cache).or_else(model);
         input.ok_or_else(|| Error::new(Kind::Operation, format!("no input {name:?} (internal error)")))
     };
     names.iter().map(input_of).collect()
+}
+
+/// The input that an output is another name of.
+pub fn input_behind(graph: &Graph, mut id: OperandId) -> Option<&str> {
+    loop {
+        match &graph.operands[id.0 as usize].source {
+            From::Input { name } => return Some(name),
+            From::Node { node, .. } => match &graph.nodes[*node as usize].op {
+                Op::Unary(op) if op.kind == UnaryKind::Identity => id = op.input,
+                _ => return None,
+            },
+            From::Constant(_) => return None,
+        }
+    }
 }
 
 pub fn refused(text: impl Into<String>) -> Error {

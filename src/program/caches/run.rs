@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::memory::{Copies, HostMemory, Memory};
+use super::padding::Padded;
 use super::plan::{Input, Output, Plan};
 use super::rows::{Allocator, Append, Rows, Span};
 use crate::error::{Error, Kind, Result};
@@ -22,6 +23,11 @@ pub trait Step {
     /// The value of an input of the model, by its position, as the graph has it.
     fn input(&mut self, input: usize, descriptor: &Descriptor, allocator: Allocator<'_>) -> Result<InputValue>;
 
+    /// How many rows of padding are in front of what is the same for every step.
+    fn given_padding(&self) -> usize {
+        0
+    }
+
     /// Whether an output of the plan that is no cache is wanted.
     fn wants(&self, output: usize) -> bool;
 }
@@ -32,6 +38,8 @@ pub enum InputValue {
     Bytes(Bytes),
     /// Memory that nobody writes any more, which is read where it is.
     Memory(Arc<Memory>),
+    /// The same of bytes.
+    Shared(Arc<Bytes>),
 }
 
 /// What a step gives for an output.
@@ -76,7 +84,7 @@ pub fn run_all<S: Step>(
         inputs: Vec::new(),
         outputs: Vec::new(),
         results: Vec::new(),
-        kept: (Vec::new(), Vec::new()),
+        kept: Default::default(),
         before: Copies::default(),
         behind: Copies::default(),
     };
@@ -101,7 +109,7 @@ struct Run<'a> {
     /// By output.
     results: Vec<Option<Pending>>,
     /// What inputs are in: the graph works on the memory of these until the run has ended.
-    kept: (Vec<Bytes>, Vec<Arc<Memory>>),
+    kept: (Vec<Bytes>, Vec<Arc<Memory>>, Vec<Arc<Bytes>>),
     /// Copies on the device that are made before the run, and behind it.
     before: Copies,
     behind: Copies,
@@ -180,9 +188,13 @@ impl Run<'_> {
         let (input, descriptor) = &self.plan.inputs[number];
         let value = match input {
             Input::Cache(cache) => return self.read_cache(number, *cache, descriptor),
-            Input::Padding(padding) => {
+            Input::Padding(padded, padding) => {
                 let mut bytes = Bytes::zeroed(descriptor.byte_length())?;
-                padding.write(span.padding, &mut bytes);
+                let rows = match padded {
+                    Padded::Appended => span.padding,
+                    Padded::Given => step.given_padding(),
+                };
+                padding.write(rows, &mut bytes);
                 InputValue::Bytes(bytes)
             }
             Input::Model(position) => step.input(*position, descriptor, self.allocator)?,
@@ -196,6 +208,11 @@ impl Run<'_> {
                     Memory::Host(memory) => Operand::Host(unsafe { memory.buffer(0, memory.len()) }),
                 });
                 self.kept.1.push(memory);
+            }
+            InputValue::Shared(bytes) => {
+                // SAFETY: nobody writes them, and the run keeps them until it has ended. Inputs are only read.
+                self.inputs.push(Operand::Host(unsafe { HostBuffer::new(bytes.as_ptr(), bytes.len()) }));
+                self.kept.2.push(bytes);
             }
         }
         Ok(())

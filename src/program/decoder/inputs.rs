@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct ConstantInput {
     pub name: String,
     pub shape: Vec<u32>,
-    pub bytes: crate::memory::Bytes,
+    pub bytes: Arc<crate::memory::Bytes>,
+    /// Rows of zeros in front, if it is filled up ([`Roles::filled_up`]).
+    pub padding: Option<usize>,
     /// The same on a device whose memory is elsewhere, once it was wanted.
     pub on_device: Mutex<Option<Arc<Memory>>>,
 }
@@ -25,10 +27,10 @@ impl ConstantInput {
         self.on_device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value as a run takes it: a tensor of a device whose memory is elsewhere, which it is copied to once.
+    /// The value as a run takes it: where it is, or a tensor of a device whose memory is elsewhere, which it is copied to once.
     pub fn value(&self, descriptor: &Descriptor, allocator: Allocator<'_>) -> Result<InputValue> {
         if !allocator.device.is_elsewhere() {
-            return crate::memory::Bytes::copy_of(&self.bytes).map(InputValue::Bytes);
+            return Ok(InputValue::Shared(self.bytes.clone()));
         }
         let mut tensor = self.lock();
         if let Some(memory) = tensor.as_ref()
@@ -98,6 +100,8 @@ pub struct Extent {
     pub states: Vec<Vec<u32>>,
     /// The shapes of what is given.
     pub given: Vec<Vec<u32>>,
+    /// The length that this is filled up to, if it is.
+    pub filled_up: Option<usize>,
 }
 
 fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
@@ -149,6 +153,19 @@ impl Roles {
             return Err(unlike(mask, "[batch, total sequence]"));
         }
         Ok(Roles { are_fixed, inputs, others })
+    }
+
+    /// Whether the prompt and the step are branches of one file.
+    pub fn has_branches(&self) -> bool {
+        self.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
+    }
+
+    /// Whether a step has one token: by its shape, or because the model is the half of an export that comes behind the first step. It has the
+    /// caches of the encoder as they are, and was tried with one token, so a mask that keeps several apart may be missing.
+    pub fn takes_one(&self) -> bool {
+        let is_one = |(role, input): &(Role, OpenInput)| *role == Role::Ids && input.shape.get(1) == Some(&Size::Known(1));
+        let is_of_encoder = |name: &String| name.starts_with("past_key_values.") && name.contains(".encoder.");
+        self.inputs.iter().any(is_one) || self.others.iter().any(is_of_encoder)
     }
 
     /// The same with a size for those of the caches that the file leaves open beside their rows, where `of` knows the shape that an output
@@ -217,12 +234,90 @@ impl Roles {
                 if rows > 1 {
                     shape[0] = 1;
                 }
-                let bytes = crate::memory::Bytes::copy_of(&constant.bytes[first..first + length])?;
+                let bytes = Arc::new(crate::memory::Bytes::copy_of(&constant.bytes[first..first + length])?);
                 Ok(ConstantInput { name: constant.name.clone(), shape, bytes, ..ConstantInput::default() })
             };
             all.iter().map(own).collect::<Result<Vec<ConstantInput>>>().map(Arc::new)
         };
         (0..prompts).map(of_prompt).collect()
+    }
+
+    /// The dimensions of an input that may be as long as what is given: they are open, and not the number of sequences.
+    fn open_axes(input: &OpenInput) -> impl Iterator<Item = usize> {
+        let is_open = |(axis, size): (usize, &Size)| (axis > 0 && matches!(size, Size::Open(_))).then_some(axis);
+        input.shape.iter().enumerate().filter_map(is_open)
+    }
+
+    /// The input of something that is given.
+    fn input_of(&self, constant: &ConstantInput) -> Option<&OpenInput> {
+        self.inputs.iter().find(|(_, input)| input.name == constant.name).map(|(_, input)| input)
+    }
+
+    /// How long what is given is: the one size of all open dimensions.
+    pub fn given_length(&self, given: &[ConstantInput]) -> Option<usize> {
+        let sizes = given.iter().flat_map(|constant| {
+            let axes = self.input_of(constant).into_iter().flat_map(Roles::open_axes);
+            axes.filter_map(move |axis| constant.shape.get(axis).copied())
+        });
+        let sizes: Vec<u32> = sizes.collect();
+        let first = *sizes.first()?;
+        (first > 0 && sizes.iter().all(|size| *size == first)).then_some(first as usize)
+    }
+
+    /// What is given with rows of zeros in front, so that it has a length.
+    ///
+    /// # Errors
+    /// `UnknownError` when there is no memory for it.
+    pub fn filled_up(&self, given: &[ConstantInput], from: usize, to: usize) -> Result<Vec<ConstantInput>> {
+        let fill = |constant: &ConstantInput| {
+            let Some(axis) = self.input_of(constant).and_then(|input| Roles::open_axes(input).next()) else {
+                return Ok(ConstantInput {
+                    name: constant.name.clone(),
+                    shape: constant.shape.clone(),
+                    bytes: constant.bytes.clone(),
+                    ..ConstantInput::default()
+                });
+            };
+            let mut shape = constant.shape.clone();
+            shape[axis] = to as u32;
+            let blocks: usize = constant.shape[..axis].iter().map(|&size| size as usize).product();
+            let block = constant.bytes.len() / blocks.max(1);
+            let front = block / from * (to - from);
+            let mut bytes = crate::memory::Bytes::zeroed(blocks * (front + block))?;
+            for (into, from) in bytes.chunks_exact_mut((front + block).max(1)).zip(constant.bytes.chunks_exact(block.max(1))) {
+                into[front..].copy_from_slice(from);
+            }
+            Ok(ConstantInput {
+                name: constant.name.clone(),
+                shape,
+                bytes: Arc::new(bytes),
+                padding: Some(to - from),
+                ..ConstantInput::default()
+            })
+        };
+        given.iter().map(fill).collect()
+    }
+
+    /// The same extent for something that is given of another length.
+    pub fn with_given_length(&self, extent: &Extent, length: usize) -> Extent {
+        let mut other = extent.clone();
+        let Some(filled_up) = extent.filled_up else { return other };
+        for (role, input) in &self.inputs {
+            let shape = match role {
+                Role::Constant(number) => other.given.get_mut(*number),
+                Role::State(number) => other.states.get_mut(*number),
+                _ => None,
+            };
+            let Some(shape) = shape else { continue };
+            for axis in Roles::open_axes(input) {
+                if let Some(size) = shape.get_mut(axis)
+                    && *size as usize == filled_up
+                {
+                    *size = length as u32;
+                }
+            }
+        }
+        other
     }
 
     /// What is given, in the order of [`Roles::others`].

@@ -47,9 +47,11 @@ pub struct Decoder {
     /// The output that has a number for each token there is.
     logits: String,
     plans: Table<Extent, Plan>,
-    /// Whether several tokens can be taken only where nothing is remembered before them, which is found out when a plan is refused:
-    /// masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
+    /// Whether several tokens can be taken only where nothing is remembered before them. Of some models this is known, and of others found out
+    /// when a plan is refused: masks that onnxruntime-genai's builder writes beside concatenations have the new tokens alone in both directions.
     begins_alone: AtomicBool,
+    /// By the length that what is given is filled up to: whether steps are the same then.
+    fills_up: Mutex<HashMap<usize, bool>>,
     /// How long pieces of prompts take.
     pace: Mutex<pieces::Pace>,
     scheduler: scheduler::Scheduler,
@@ -93,10 +95,13 @@ impl Decoder {
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
-        let (begins_alone, pace, scheduler, together) = Default::default();
+        // Where the encoder is read, exporters may have left the mask out that keeps the tokens of a later step apart: they have tried it with one.
+        let reads_encoder = !caches.states.is_empty() || !roles.others.is_empty();
+        let begins_alone = AtomicBool::new(roles.has_branches() && reads_encoder);
+        let (fills_up, pace, scheduler, together) = Default::default();
         let plans = Table::new(true);
         let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, pace, scheduler, together, prefixes })
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, fills_up, pace, scheduler, together, prefixes })
     }
 
     fn pace(&self) -> MutexGuard<'_, pieces::Pace> {

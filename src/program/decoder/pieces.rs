@@ -21,6 +21,9 @@ impl Decoder {
     /// How many tokens the next piece has a plan for, and how many of the prompt it takes: at most so many, or as many as its pace allows.
     pub(super) fn next_piece(&self, feed: &Feed, most: Option<usize>) -> (usize, usize) {
         let left = feed.pending.len() - 1;
+        if self.roles.takes_one() {
+            return (1, 1);
+        }
         match (self.begins_alone(), feed.sequence.tokens.len()) {
             (true, 0) => (filled(left), left),
             (true, _) => (1, 1),

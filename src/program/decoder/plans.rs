@@ -1,11 +1,12 @@
 //! The plans of a decoder, by what a step works on.
 
 use super::Decoder;
-use super::inputs::Extent;
+use super::inputs::{ConstantInput, Extent};
+use super::sequence::Sequence;
 use crate::error::Result;
-use crate::graph::Graph;
-use crate::program::caches::{Draft, Importing, Plan, for_all_lengths, refused};
-use std::sync::Arc;
+use crate::graph::{Graph, OperandId};
+use crate::program::caches::{Draft, Importing, Plan, for_all_given, for_all_lengths, given_bucket, input_behind, refused};
+use std::sync::{Arc, PoisonError};
 
 impl Decoder {
     /// The plan for an extent, which may have to be made.
@@ -26,8 +27,13 @@ impl Decoder {
         let Some(mut graph) = part.graph.take() else {
             return Err(refused("found a model in which there is nothing to compute"));
         };
-        // Nobody sees the others, so these need not be shown to be right.
-        graph.outputs.retain(|(name, _)| self.is_used(name));
+        // Nobody sees the others, so these need not be shown to be right. A state that is only passed through stays where it is.
+        let passes = |name: &str, id: OperandId| {
+            let past = self.caches.states.iter().find(|(_, present)| present == name).map(|(past, _)| past.as_str());
+            past.is_some() && past == input_behind(&graph, id)
+        };
+        let is_wanted = |(name, id): &(String, OperandId)| self.is_used(name) && !passes(name, *id);
+        graph.outputs = graph.outputs.iter().filter(|output| is_wanted(output)).cloned().collect();
         Ok((graph, part.most_bytes))
     }
 
@@ -46,6 +52,19 @@ impl Decoder {
 
     /// The graph for an extent, before it is compiled. `bucket` says for which lengths it is to be: for those that have its rows.
     pub(super) fn draft(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<Draft> {
+        let Some(length) = extent.filled_up else { return self.draft_of_length(extent, &bucket) };
+        let with_length = |length| {
+            let draft = self.draft_of_length(&self.roles.with_given_length(extent, length), &bucket)?;
+            Ok((draft.graph, (draft.padding, draft.most_bytes)))
+        };
+        let is_state = |wanted: &str| self.caches.states.iter().any(|(past, present)| past == wanted || present == wanted);
+        let (graph, (mut padding, most_bytes), more) = for_all_given(length, with_length, is_state, is_state)?;
+        padding.extend(more);
+        Ok(Draft { graph, padding, most_bytes })
+    }
+
+    /// The same where what is given has just that length.
+    fn draft_of_length(&self, extent: &Extent, bucket: &impl Fn(usize) -> usize) -> Result<Draft> {
         let (graph, most_bytes) = self.graph(extent)?;
         let (graph, padding) = match extent.way.bucket.is_exact() {
             true => (graph, Vec::new()),
@@ -55,5 +74,56 @@ impl Decoder {
             }
         };
         Ok(Draft { graph, padding, most_bytes })
+    }
+
+    /// What is given for each of so many prompts. It is filled up to one of few lengths if steps may be shown to be the same for all: then
+    /// there are few plans, and calls of different lengths run together.
+    ///
+    /// # Errors
+    /// Those of [`Roles::given`](super::inputs::Roles::given).
+    pub(super) fn given(&self, constants: Vec<ConstantInput>, prompts: usize) -> Result<Vec<Arc<Vec<ConstantInput>>>> {
+        let exact = self.roles.given(constants, prompts)?;
+        let Some(length) = exact.first().and_then(|first| self.roles.given_length(first)) else { return Ok(exact) };
+        let bucket = given_bucket(length);
+        let mut known = self.fills_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&bucket) == Some(&false) {
+            return Ok(exact);
+        }
+        let mut filled: Vec<Arc<Vec<ConstantInput>>> = Vec::with_capacity(exact.len());
+        for (prompt, given) in exact.iter().enumerate() {
+            // Prompts may share it.
+            let same = (0..prompt).find(|&other| Arc::ptr_eq(&exact[other], given)).map(|other| filled[other].clone());
+            match same {
+                Some(same) => filled.push(same),
+                None => filled.push(Arc::new(self.roles.filled_up(given, length, bucket)?)),
+            }
+        }
+        let can_be = *known.entry(bucket).or_insert_with(|| self.is_same_filled_up(&filled[0]));
+        Ok(if can_be { filled } else { exact })
+    }
+
+    /// Whether the first step and a later one are shown to be the same with what is given of any length.
+    fn is_same_filled_up(&self, given: &Arc<Vec<ConstantInput>>) -> bool {
+        let sequence = Sequence::new(given.clone());
+        let first = self.form(&sequence, 1, true);
+        let Some(draft) = self.first_draft(&first, 0) else { return false };
+        let shape_of = |(_, present): &(String, String)| {
+            let found = draft.graph.outputs.iter().find(|(name, _)| name == present);
+            found.map_or_else(Vec::new, |(_, id)| draft.graph.descriptor(*id).shape.to_vec())
+        };
+        let later = Extent { states: self.caches.states.iter().map(shape_of).collect(), ..self.form(&sequence, 1, false) };
+        self.first_draft(&later, 1).is_some()
+    }
+
+    /// The draft for a form behind so many rows in the first way that there is one in; nothing where there would be one if nothing were filled up.
+    fn first_draft(&self, form: &Extent, rows: usize) -> Option<Draft> {
+        self.ways(form).into_iter().find_map(|way| {
+            let extent = Extent { way, rows: if self.caches.rows.is_empty() { 0 } else { way.rows(1, rows) }, ..form.clone() };
+            let bucket = |rows| way.rows(1, rows);
+            match self.draft(&extent, bucket) {
+                Ok(draft) => Some(Some(draft)),
+                Err(_) => self.draft(&Extent { filled_up: None, ..extent }, bucket).ok().map(|_| None),
+            }
+        })?
     }
 }

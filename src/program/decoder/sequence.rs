@@ -55,11 +55,13 @@ impl Sequence {
             && are_same(&self.given, &other.given)
     }
 
-    /// Where its rows and states are: an address of each, and bytes.
+    /// Where its rows, its states and what it was given are: an address of each, and bytes.
     pub fn memories(&self) -> Vec<(usize, usize)> {
         let rows = self.rows.iter().flatten().map(Rows::memory);
         let states = self.states.iter().filter_map(|(_, memory)| memory.as_ref());
-        rows.chain(states.map(|memory| (Arc::as_ptr(memory).addr(), memory.byte_length()))).collect()
+        let states = states.map(|memory| (Arc::as_ptr(memory).addr(), memory.byte_length()));
+        let given = self.given.iter().map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len()));
+        rows.chain(states).chain(given.filter(|(_, bytes)| *bytes > 0)).collect()
     }
 
     /// Its first tokens, with memory of which those that go on from there share what is alike; nothing where that cannot be.
@@ -85,7 +87,9 @@ impl Sequence {
 
 /// Whether inputs that are the same for each step are those of another sequence.
 fn are_same(these: &[ConstantInput], others: &[ConstantInput]) -> bool {
-    let is_same = |(a, b): (&ConstantInput, &ConstantInput)| a.shape == b.shape && a.bytes[..] == b.bytes[..];
+    let is_same = |(a, b): (&ConstantInput, &ConstantInput)| {
+        a.shape == b.shape && a.padding == b.padding && (Arc::ptr_eq(&a.bytes, &b.bytes) || a.bytes[..] == b.bytes[..])
+    };
     these.iter().zip(others).all(is_same)
 }
 
@@ -94,7 +98,9 @@ impl Decoder {
     pub(super) fn form(&self, sequence: &Sequence, tokens: usize, begins: bool) -> Extent {
         let states = sequence.states.iter().map(|(shape, _)| shape.clone()).collect();
         let given = sequence.given.iter().map(|constant| constant.shape.clone()).collect();
-        Extent { tokens, uses_cache: !begins, states, given, ..Extent::default() }
+        let filled_up =
+            self.roles.given_length(&sequence.given).filter(|_| sequence.given.iter().any(|one| one.padding.is_some()));
+        Extent { tokens, uses_cache: !begins, states, given, filled_up, ..Extent::default() }
     }
 
     /// The plan of a step of so many tokens, and what it is for.
@@ -122,7 +128,7 @@ impl Decoder {
     }
 
     pub(super) fn has_branches(&self) -> bool {
-        self.roles.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
+        self.roles.has_branches()
     }
 
     /// Has the model see more tokens; the logits behind the last one, if they are wanted.
@@ -245,6 +251,10 @@ impl Step for DecoderStep<'_> {
                 bytes(input.element(), &descriptor.shape, &numbers).map(InputValue::Bytes)
             }
         }
+    }
+
+    fn given_padding(&self) -> usize {
+        self.given.iter().find_map(|constant| constant.padding).unwrap_or(0)
     }
 
     fn wants(&self, output: usize) -> bool {

@@ -130,7 +130,7 @@ impl Session {
     /// Each sequence begins with the longest prefix of its prompt that is known.
     fn begin(&self, begin: Prompts) -> Result<Next> {
         let Prompts { prompts, count, sampling, seed, given } = begin;
-        let given = self.decoder.roles.given(given, prompts.len())?;
+        let given = self.decoder.given(given, prompts.len())?;
         let mut state = self.lock();
         let mut random = Random::new(seed);
         let mut known = Vec::new();

@@ -32,7 +32,7 @@ impl Way {
 
 impl Decoder {
     /// The ways that there are for plans of a form, the best first.
-    fn ways(&self, form: &Extent) -> Vec<Way> {
+    pub(super) fn ways(&self, form: &Extent) -> Vec<Way> {
         let buckets = match (self.caches.rows.is_empty(), form.uses_cache) {
             (true, _) => &[Bucket::Exact][..],
             // Sizes that are 0 change what a model is, so that a proof for others does not hold there. A model that cannot be mapped without

@@ -2,11 +2,10 @@
 
 use super::{Form, Known, KnownKind, Steps};
 use crate::error::Result;
-use crate::graph::ops::elementwise::UnaryKind;
-use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
+use crate::graph::{Descriptor, Graph};
 use crate::onnx::{Export, Part, Signature, Tensor};
 use crate::program::Program;
-use crate::program::caches::{self, Bucket, Draft, Importing, for_all_lengths, refused};
+use crate::program::caches::{self, Bucket, Draft, Importing, for_all_lengths, input_behind, refused};
 use std::sync::Arc;
 
 /// What tells plans apart.
@@ -240,18 +239,4 @@ fn outputs_of(
         outputs.push(Output { signature, grown: Some((cache.axis, rows)), alias: None });
     }
     Ok((outputs, new_rows))
-}
-
-/// The input that an output is another name of.
-fn input_behind(graph: &Graph, mut id: OperandId) -> Option<&str> {
-    loop {
-        match &graph.operands[id.0 as usize].source {
-            From::Input { name } => return Some(name),
-            From::Node { node, .. } => match &graph.nodes[*node as usize].op {
-                Op::Unary(op) if op.kind == UnaryKind::Identity => id = op.input,
-                _ => return None,
-            },
-            From::Constant(_) => return None,
-        }
-    }
 }

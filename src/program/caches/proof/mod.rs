@@ -18,7 +18,7 @@ use rewrite::with_padding_inputs;
 
 /// What is in front of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Front {
+pub enum Front {
     Zeros,
     /// Numbers that are neither infinite nor NaN, if no other number of the model is.
     Finite,
@@ -27,7 +27,7 @@ enum Front {
 
 /// How a value for the bucket contains the one for fewer rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum State {
     Exact,
     Padded { axis: usize, front: Front },
 }
@@ -42,6 +42,22 @@ pub fn in_bucket(
     graphs: [Graph; 3],
     rows: [usize; 3],
     is_cache: impl Fn(&str) -> bool,
+) -> Result<(Graph, Vec<(String, PaddingInput)>), Refusal> {
+    let fits = |name: &str, state| match state {
+        State::Exact => !is_cache(name),
+        State::Padded { axis, .. } => is_cache(name) && axis == 0,
+    };
+    in_bucket_of("rows", graphs, rows, |_| Front::Zeros, fits)
+}
+
+/// The same for any values that have a bucket. The new inputs have a name that begins with `what`. `front_of` says what the caller puts in
+/// front of an input, and `fits` what may be in front of an output.
+pub fn in_bucket_of(
+    what: &str,
+    graphs: [Graph; 3],
+    rows: [usize; 3],
+    front_of: impl Fn(&str) -> Front,
+    fits: impl Fn(&str, State) -> bool,
 ) -> Result<(Graph, Vec<(String, PaddingInput)>), Refusal> {
     let [graph, less, least] = graphs;
     let shorter = [(&less, rows[0] - rows[1]), (&least, rows[0] - rows[2])];
@@ -65,22 +81,18 @@ pub fn in_bucket(
     // A constant or an input may stand behind the nodes that do not use it: these come first.
     walk.states = vec![State::Exact; graph.operands.len()];
     for position in 0..graph.operands.len() {
-        walk.leaf(OperandId(position as u32))?;
+        walk.leaf(OperandId(position as u32), &front_of)?;
     }
     for position in 0..graph.nodes.len() {
         walk.node(position).map_err(|reason| format!("{}: {reason}", graph.nodes[position].op.row().name))?;
     }
     for (name, id) in &graph.outputs {
-        let fits = match walk.states[id.0 as usize] {
-            State::Exact => !is_cache(name),
-            State::Padded { axis, .. } => is_cache(name) && axis == 0,
-        };
-        if !fits {
+        if !fits(name, walk.states[id.0 as usize]) {
             return Err(format!("the output {name:?} is not as long as the rows that count"));
         }
     }
     let Walk { padding_inputs, softmaxes, places, .. } = walk;
-    Ok(with_padding_inputs(graph, padding_inputs, &softmaxes, &places))
+    Ok(with_padding_inputs(what, graph, padding_inputs, &softmaxes, &places))
 }
 
 struct Walk<'a> {
@@ -126,7 +138,7 @@ impl Walk<'_> {
         Ok(grown)
     }
 
-    fn leaf(&mut self, id: OperandId) -> Result<(), Refusal> {
+    fn leaf(&mut self, id: OperandId, front_of: &impl Fn(&str) -> Front) -> Result<(), Refusal> {
         let sources = self.shorter.map(|(other, _)| &other.operands[id.0 as usize].source);
         let state = match (&self.graph.operands[id.0 as usize].source, sources) {
             (Source::Node { node, output }, others) => {
@@ -138,8 +150,7 @@ impl Walk<'_> {
                     return Err("graphs of other forms".into());
                 }
                 match self.grown(id)? {
-                    // The caller puts zeros there.
-                    Some(axis) => State::Padded { axis, front: Front::Zeros },
+                    Some(axis) => State::Padded { axis, front: front_of(name) },
                     None => State::Exact,
                 }
             }

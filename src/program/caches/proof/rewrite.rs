@@ -6,7 +6,9 @@ use crate::program::caches::padding::PaddingInput;
 use std::collections::HashMap;
 
 /// A graph with inputs that say how many rows are padding.
-struct Rewrite {
+struct Rewrite<'a> {
+    /// What the names of the new inputs begin with.
+    what: &'a str,
     graph: Graph,
     /// The new inputs.
     inputs: Vec<(String, PaddingInput)>,
@@ -16,12 +18,13 @@ struct Rewrite {
 
 /// Makes constants inputs, and has softmaxes see an addend. Nodes that find rows by `places` keep the constant.
 pub fn with_padding_inputs(
+    what: &str,
     graph: Graph,
     constants: Vec<(OperandId, PaddingInput)>,
     softmaxes: &[(usize, usize)],
     places: &[(usize, OperandId)],
 ) -> (Graph, Vec<(String, PaddingInput)>) {
-    let mut rewrite = Rewrite { graph, inputs: Vec::new(), masks: HashMap::new() };
+    let mut rewrite = Rewrite { what, graph, inputs: Vec::new(), masks: HashMap::new() };
     for &(position, id) in places {
         rewrite.keep_constant(position, id);
     }
@@ -32,7 +35,7 @@ pub fn with_padding_inputs(
     (rewrite.graph, rewrite.inputs)
 }
 
-impl Rewrite {
+impl Rewrite<'_> {
     fn operand(&mut self, operand: Operand) -> OperandId {
         let id = OperandId(self.graph.operands.len() as u32);
         self.graph.operands.push(operand);
@@ -41,7 +44,7 @@ impl Rewrite {
 
     /// A name that no input of a model has.
     fn new_name(&self) -> String {
-        format!("\0rows {}", self.inputs.len())
+        format!("\0{} {}", self.what, self.inputs.len())
     }
 
     /// Gives a node a constant of its own.

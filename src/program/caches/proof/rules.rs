@@ -33,6 +33,10 @@ impl Walk<'_> {
         }
     }
 
+    fn are_exact(&self, ids: &[OperandId]) -> bool {
+        ids.iter().all(|&id| self.state(id) == State::Exact)
+    }
+
     /// How a value is longer that is.
     fn rows(&self, id: OperandId) -> Result<(usize, Front), Refusal> {
         self.padded(id).ok_or_else(|| Refusal::from("no rows"))
@@ -70,6 +74,12 @@ impl Walk<'_> {
             },
             Op::GatherNd(op) => self.gather_nd(position, op, output),
             Op::Matmul(_) | Op::IntegerMatmul(_) => self.product(inputs, id, output),
+            Op::BlockQuantizedMatmul(op) => match self.rows(op.a)? {
+                (axis, front) if axis + 1 < self.shape(op.a).len() && self.are_exact(&inputs[1..]) && output == Some(axis) => {
+                    along(output, front)
+                }
+                _ => Err("a product along the rows".into()),
+            },
             Op::Softmax(op) => self.softmax(position, op, output),
             Op::Reduce(op) => self.reduce(op, output),
             Op::CumulativeSum(op) => self.cumulative_sum(op, output),
