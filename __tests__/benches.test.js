@@ -24,7 +24,7 @@ test.each(listed)('%s --help lists its options', (name) => {
   expect(stdout).toMatch(/^npm run bench -- .*\n\n(.|\n)* {2}--\w+/);
 });
 
-test.each([['nothing'], ['text'], ['batch_decode'], ['openvino'], ['transformers'], ['models'], ['workloads', '--only', 'nothing']])('%s is refused', (...args) => {
+test.each([['nothing'], ['text'], ['batch_decode'], ['openvino'], ['transformers'], ['models'], ['workloads', '--only', 'nothing'], ['gpu', '--peers', '--engine', 'nothing']])('%s is refused', (...args) => {
   const { status, stderr } = bench(...args);
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(/there is|is missing|argument missing/) });
 });

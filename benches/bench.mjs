@@ -74,7 +74,18 @@ const PROGRAMS = {
   --dimension N=S  size of an open dimension; may be given again
   --seconds S      time for each measurement (default 2)
 
-WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.`,
+WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.
+
+gpu --peers [options]: beside onnxruntime-node's webgpu provider and onnxruntime-web, and a roofline
+
+  --prepare          only write the models (4 GB), so that a run measures at once
+  --minutes N        time of the whole run (default 4); the most important parts come first
+  --only TEXT        only the groups (networks, products, text, convolutions) or parts with this in their name; may be given again
+  --engine NAME      only webnn-wgpu, webnn-dawn, onnxruntime-node or onnxruntime-web; may be given again
+  --out DIR          gets gpu.json and gpu.md (default target/bench-gpu/results)
+  --models DIR       where the models are (default target/bench-gpu/models)
+  --allow-software   accepts a device in software, to try everything in small sizes; the figures mean nothing`,
+    also: { '--peers': './gpu/peers.mjs' },
   },
   webgpu: {
     file: './devices/webgpu.mjs',
@@ -252,5 +263,6 @@ else if (program.needs !== undefined && !rest.some((arg) => arg === program.need
   process.exitCode = 2;
 } else {
   process.argv.splice(2, Infinity, ...rest);
-  await import(program.file);
+  const [, other] = Object.entries(program.also ?? {}).find(([option]) => rest.includes(option)) ?? [];
+  await import(other ?? program.file);
 }

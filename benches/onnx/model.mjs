@@ -6,13 +6,17 @@ const schema = protobuf.loadSync(fileURLToPath(new URL('onnx.proto', import.meta
 const ModelProto = schema.lookupType('onnx.ModelProto');
 
 /** The numbers of ONNX's element types, and the arrays that hold them. */
-const TYPES = { float32: 1, uint8: 2, int8: 3, int32: 6, int64: 7 };
+const TYPES = { float32: 1, uint8: 2, int8: 3, int32: 6, int64: 7, float16: 10 };
+/** The operators that onnxruntime adds. */
+const CONTRIBUTED = 'com.microsoft';
 const ARRAYS = new Map([
   [Float32Array, 'float32'],
   [Uint8Array, 'uint8'],
   [Int8Array, 'int8'],
   [Int32Array, 'int32'],
   [BigInt64Array, 'int64'],
+  // Node.js 20 has no array of it.
+  [Uint16Array, 'float16'],
 ]);
 
 /** A graph under construction. Values are named by strings; every operator method returns the name of its output. */
@@ -21,6 +25,7 @@ export class OnnxModel {
   #initializers = [];
   #inputs = [];
   #outputs = [];
+  #contributes = false;
 
   /** @param {(number | string)[]} shape a string is a dimension that is not known yet */
   input(name, shape, type = 'float32') {
@@ -28,7 +33,7 @@ export class OnnxModel {
     return name;
   }
 
-  /** @param {Float32Array | Uint8Array | Int8Array | Int32Array | BigInt64Array} data */
+  /** @param {Float32Array | Uint16Array | Uint8Array | Int8Array | Int32Array | BigInt64Array} data */
   constant(name, shape, data) {
     const rawData = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     this.#initializers.push({ name, dims: shape, dataType: TYPES[ARRAYS.get(data.constructor)], rawData });
@@ -52,8 +57,21 @@ export class OnnxModel {
     return output;
   }
 
+  /** An operator of onnxruntime's. @param {string[]} outputs an empty name leaves out an optional output */
+  contributed(opType, inputs, outputs, attributes = {}) {
+    this.#contributes = true;
+    const attribute = Object.entries(attributes).map(([name, value]) => ({ name, ...attributeValue(value) }));
+    this.#nodes.push({ opType, name: `${opType}_${this.#nodes.length}`, input: inputs, output: outputs, attribute, domain: CONTRIBUTED });
+    return outputs[0];
+  }
+
   output(name, value, shape, type = 'float32') {
     this.#nodes.push({ opType: 'Identity', name, input: [value], output: [name], attribute: [] });
+    this.declareOutput(name, shape, type);
+  }
+
+  /** A value that has this name already becomes an output. */
+  declareOutput(name, shape, type = 'float32') {
     this.#outputs.push(valueInfo(name, shape, type));
   }
 
@@ -62,7 +80,7 @@ export class OnnxModel {
     const model = {
       irVersion: 8,
       producerName: 'webnn-node benches',
-      opsetImport: [{ domain: '', version: 17 }],
+      opsetImport: [{ domain: '', version: 17 }, ...(this.#contributes ? [{ domain: CONTRIBUTED, version: 1 }] : [])],
       graph: {
         name: 'graph',
         node: this.#nodes,
