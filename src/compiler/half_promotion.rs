@@ -57,6 +57,12 @@ enum Role {
     Stays,
 }
 
+/// Whether an operator of float16 values rounds what it computes.
+#[cfg(test)]
+pub fn rounds(op: &Op) -> bool {
+    !matches!(role(op), Role::IsExact | Role::Follows)
+}
+
 fn role(op: &Op) -> Role {
     use Role::*;
     match op {

@@ -42,6 +42,8 @@ mod work;
 
 pub use arena::ALIGNMENT;
 pub use capabilities::{Capabilities, Fusing, Preferences};
+#[cfg(test)]
+pub use half_promotion::rounds;
 pub use operators::{RUNNING, behind_inputs};
 pub use pattern::{Known, Pattern};
 pub use plan::{Check, Place, Plan, Read, Step, Value, ValueId};

@@ -290,6 +290,11 @@ impl GraphBuilder {
         }
     }
 
+    #[cfg(test)]
+    pub fn operand_count(&self) -> usize {
+        self.operands.len()
+    }
+
     /// Whether an operand of this builder has that id. Ids that script sends are checked here before they are used.
     pub fn contains(&self, id: OperandId) -> bool {
         (id.0 as usize) < self.operands.len()

@@ -10,6 +10,15 @@ use std::sync::Arc;
 /// A loop that runs longer than this is taken for one that does not end.
 const MOST_RUNS: i64 = 1 << 20;
 
+/// A body that runs for each place of what is gone through.
+struct Scan<'a> {
+    body: &'a Body,
+    plans: &'a Plans,
+    around: &'a Values,
+    /// The number of its last outputs, which are collected.
+    collects: usize,
+}
+
 /// What a Scan goes through along an axis.
 struct Line {
     tensor: Tensor,
@@ -155,10 +164,11 @@ impl Run {
             sources.push(Line { tensor, axis, is_backwards: input_backwards.get(position).copied().unwrap_or(false) });
         }
         let length = length.unwrap_or(0);
+        let scan = Scan { body, plans, around, collects };
         if *in_batches {
-            return self.scan_batches(body, plans, around, lengths.as_ref(), carried, &sources, length, collects);
+            return self.scan_batches(&scan, lengths.as_ref(), carried, &sources, length);
         }
-        let (mut results, collected) = self.scan(body, plans, around, carried.to_vec(), &sources, length, collects)?;
+        let (mut results, collected) = self.scan(&scan, carried.to_vec(), &sources, length)?;
         let first = body.graph.output.len() - collects;
         for (position, collected) in collected.into_iter().enumerate() {
             let axis = output_axes.get(position).copied().unwrap_or(0);
@@ -171,14 +181,12 @@ impl Run {
     /// Runs a body for so many places of what is gone through: what went round, and what was collected.
     fn scan(
         &mut self,
-        body: &Body,
-        plans: &Plans,
-        around: &Values,
+        scan: &Scan<'_>,
         mut carried: Vec<Held>,
         sources: &[Line],
         length: usize,
-        collects: usize,
     ) -> Result<(Vec<Held>, Vec<Collected>)> {
+        let &Scan { body, plans, around, collects } = scan;
         let mut collected: Vec<Collected> = (0..collects).map(|_| Collected::default()).collect();
         for run in 0..length {
             let part = |line: &Line| {
@@ -197,18 +205,15 @@ impl Run {
     }
 
     /// A Scan of version 8: each place of the first axis by itself, and as far as `lengths` says; what is collected has zeros behind that.
-    #[allow(clippy::too_many_arguments, reason = "one call, of what a step consists of")]
     fn scan_batches(
         &mut self,
-        body: &Body,
-        plans: &Plans,
-        around: &Values,
+        scan: &Scan<'_>,
         lengths: Option<&Held>,
         carried: &[Held],
         sources: &[Line],
         most: usize,
-        collects: usize,
     ) -> Result<Vec<Held>> {
+        let &Scan { body, collects, .. } = scan;
         let batch = sources.first().map_or(0, |line| line.tensor.shape[0]);
         let states = carried.iter().map(|state| self.tensor(state)).collect::<Result<Vec<Tensor>>>()?;
         let all = states.iter().chain(sources.iter().map(|line| &line.tensor));
@@ -225,7 +230,7 @@ impl Run {
             let carried = states.iter().map(|state| Held::Host { tensor: of_batch(state), known: false }).collect();
             let line = |line: &Line| Line { tensor: of_batch(&line.tensor), axis: 0, is_backwards: line.is_backwards };
             let lines: Vec<Line> = sources.iter().map(line).collect();
-            let (carried, parts) = self.scan(body, plans, around, carried, &lines, length, collects)?;
+            let (carried, parts) = self.scan(scan, carried, &lines, length)?;
             for (last, state) in last.iter_mut().zip(&carried) {
                 self.collect(last, state)?;
             }

@@ -65,20 +65,107 @@ impl Filter {
     }
 }
 
+/// How the input and the states of a node lie.
+struct Layout {
+    /// [batch, positions, channels …] and not [batch, channels, positions].
+    is_last: bool,
+    states_are_last: bool,
+    /// The shape of the input.
+    given: Vec<u32>,
+    batches: u32,
+    channels: u32,
+    length: u32,
+    /// Positions of a state.
+    remembered: u32,
+    /// Of how many positions, counted from the end, there are states; 0 stands for a state without that dimension.
+    window: u32,
+}
+
+impl Layout {
+    /// The shape of a state.
+    fn of_state(&self) -> Vec<u32> {
+        let &Layout { batches, channels, remembered, .. } = self;
+        match self.states_are_last {
+            // Each channel's dimensions come last in a state too, if it lies as the input does.
+            true if self.is_last => {
+                let mut shape = self.given.clone();
+                shape[1] = remembered;
+                shape
+            }
+            true => vec![batches, remembered, channels],
+            false => vec![batches, channels, remembered],
+        }
+    }
+
+    /// What comes before the input, [batch, channels, remembered]; nothing if that is empty.
+    fn past(&self, node: &Node<'_>, of: DataType, emit: &mut Emit<'_>) -> Mapped<Option<OperandId>> {
+        let &Layout { batches, channels, remembered, .. } = self;
+        match node.optional(3) {
+            // A filter of one element remembers nothing, and such a state is known.
+            _ if remembered == 0 => Ok(None),
+            Some(past) => {
+                let past = emit.operand(past)?;
+                let past = last_of_window(past, self.window, emit)?;
+                if !self.states_are_last {
+                    return Ok(Some(past));
+                }
+                let flat = emit.reshape(past, &[batches, remembered, channels])?;
+                Ok(Some(emit.transpose(flat, &[0, 2, 1])?))
+            }
+            None => {
+                let zero = emit.scalar(of, 0.0)?;
+                Ok(Some(emit.expand(zero, &[batches, channels, remembered])?))
+            }
+        }
+    }
+
+    /// The states behind the last positions, of past and input [batch, channels, positions].
+    fn states(&self, all: OperandId, emit: &mut Emit<'_>) -> Mapped<Value> {
+        let (window, remembered, of_state) = (self.window, self.remembered, self.of_state());
+        let mut slots = Vec::new();
+        for slot in 0..if remembered == 0 { 0 } else { window.max(1) } {
+            let state = match (slot + self.length + 1).checked_sub(window.max(1)) {
+                Some(end) if end > 0 => {
+                    let state = emit.slice_axis(all, 2, end, remembered)?;
+                    if self.states_are_last { emit.transpose(state, &[0, 2, 1])? } else { state }
+                }
+                _ => {
+                    let zero = emit.scalar(emit.data_type(all), 0.0)?;
+                    emit.expand(zero, &of_state)?
+                }
+            };
+            slots.push(emit.reshape(state, &[&[1], &of_state[..]].concat())?);
+        }
+        let of_slots = if window == 0 { of_state } else { [&[window], &of_state[..]].concat() };
+        if slots.is_empty() {
+            let shape = of_slots.iter().map(|&size| size as usize).collect();
+            return Ok(Tensor::without_elements(emit.data_type(all).into(), shape).into());
+        }
+        let all = emit.concat(slots, 0)?;
+        Ok(emit.reshape(all, &of_slots)?.into())
+    }
+}
+
+/// The channels of the input that a node takes.
+fn some_channels(node: &Node<'_>, is_last: bool, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let input = emit.input(node, 0)?;
+    let (offset, count) = (size(node.int("input_channel_offset", 0)?)?, size(node.int("input_channels", 0)?)?);
+    if count == 0 && offset == 0 {
+        return Ok(input);
+    }
+    let shape = emit.shape(input);
+    if !is_last || shape.len() != 3 || offset.checked_add(count.max(1)).is_none_or(|end| end > shape[2]) {
+        return Err(format!("{count} channels from {offset} on of an input of shape {shape:?}").into());
+    }
+    emit.slice_axis(input, 2, offset, if count == 0 { shape[2] - offset } else { count })
+}
+
 /// That of com.microsoft may have taps at a distance, the channels last, and a window of the states after the last positions.
 pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let bias = emit.optional(node, 2)?;
     let filter = Filter::new(node, bias, emit)?;
-    let mut input = emit.input(node, 0)?;
     let is_last = node.flag("channels_last", false)?;
-    let (offset, count) = (size(node.int("input_channel_offset", 0)?)?, size(node.int("input_channels", 0)?)?);
-    if count > 0 || offset > 0 {
-        let shape = emit.shape(input);
-        if !is_last || shape.len() != 3 || offset.checked_add(count.max(1)).is_none_or(|end| end > shape[2]) {
-            return Err(format!("{count} channels from {offset} on of an input of shape {shape:?}").into());
-        }
-        input = emit.slice_axis(input, 2, offset, if count == 0 { shape[2] - offset } else { count })?;
-    }
+    let mut input = some_channels(node, is_last, emit)?;
     let given = emit.shape(input);
     if is_last {
         let &[batches, length, ..] = &given[..] else { return Err("an input of rank below 2".into()) };
@@ -96,75 +183,24 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         -1 => is_last,
         other => other != 0,
     };
-    let window = window(node)?;
-    let past = match node.optional(3) {
-        // A filter of one element remembers nothing, and such a state is known.
-        _ if remembered == 0 => None,
-        Some(past) => {
-            let past = emit.operand(past)?;
-            let past = last_of_window(past, window, emit)?;
-            Some(match states_are_last {
-                true => {
-                    let flat = emit.reshape(past, &[batches, remembered, channels])?;
-                    emit.transpose(flat, &[0, 2, 1])?
-                }
-                false => past,
-            })
-        }
-        None => {
-            let zero = emit.scalar(emit.data_type(input), 0.0)?;
-            Some(emit.expand(zero, &[batches, channels, remembered])?)
-        }
-    };
-    let all = match past {
+    let layout = Layout { is_last, states_are_last, given, batches, channels, length, remembered, window: window(node)? };
+    let all = match layout.past(node, emit.data_type(input), emit)? {
         Some(past) => emit.concat(vec![past, input], 2)?,
         None => input,
     };
     let seen = emit.slice_axis(all, 2, remembered - before, before + length)?;
     let mut output = filter.apply(node, seen, emit)?;
-    // Each channel's dimensions come last in a state too, if it lies as the input does.
-    let mut of_state = match states_are_last {
-        true if is_last => given.clone(),
-        true => vec![batches, remembered, channels],
-        false => vec![batches, channels, remembered],
-    };
-    if states_are_last && is_last {
-        of_state[1] = remembered;
-    }
-    let state_behind = |end: u32, emit: &mut Emit<'_>| -> Mapped<OperandId> {
-        let state = emit.slice_axis(all, 2, end, remembered)?;
-        if states_are_last { emit.transpose(state, &[0, 2, 1]) } else { Ok(state) }
-    };
-    let mut slots = Vec::new();
-    for slot in 0..if remembered == 0 { 0 } else { window.max(1) } {
-        let state = match (slot + length + 1).checked_sub(window.max(1)) {
-            Some(end) if end > 0 => state_behind(end, emit)?,
-            _ => {
-                let zero = emit.scalar(emit.data_type(all), 0.0)?;
-                emit.expand(zero, &of_state)?
-            }
-        };
-        slots.push(emit.reshape(state, &[&[1], &of_state[..]].concat())?);
-    }
-    let of_slots = if window == 0 { of_state } else { [&[window], &of_state[..]].concat() };
-    let state = if slots.is_empty() {
-        let shape = of_slots.iter().map(|&size| size as usize).collect();
-        Tensor::without_elements(emit.data_type(all).into(), shape).into()
-    } else {
-        let all = emit.concat(slots, 0)?;
-        Value::from(emit.reshape(all, &of_slots)?)
-    };
-    let capacity = size(node.int("state_update_capacity", 0)?)?;
-    let captured = match capacity {
+    let state = layout.states(all, emit)?;
+    let captured = match size(node.int("state_update_capacity", 0)?)? {
         0 => None,
-        _ => {
+        capacity => {
             let rows = emit.transpose(input, &[0, 2, 1])?;
             Some(padded_rows(rows, capacity, emit)?)
         }
     };
     if is_last {
         let turned = emit.transpose(output, &[0, 2, 1])?;
-        output = emit.reshape(turned, &given)?;
+        output = emit.reshape(turned, &layout.given)?;
     }
     Ok([output.into(), state].into_iter().chain(captured.map(Value::from)).collect())
 }

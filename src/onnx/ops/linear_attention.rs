@@ -199,6 +199,80 @@ pub fn ends(node: &Node<'_>, position: usize, tokens: u32) -> Mapped<Option<Vec<
     Ok(Some(ends))
 }
 
+/// Queries, keys and values in float32, and their sizes.
+struct Projections {
+    query: OperandId,
+    key: OperandId,
+    value: OperandId,
+    query_heads: u32,
+    key_heads: u32,
+    heads: u32,
+    key_size: u32,
+    value_size: u32,
+}
+
+impl Projections {
+    /// Of an input [rows, tokens, width] that has all of them one after the other. A state says how long each is.
+    fn packed(input: OperandId, state: Option<OperandId>, tokens: &Tokens, emit: &mut Emit<'_>) -> Mapped<Projections> {
+        let state = state.ok_or("queries, keys and values in one need the input initial_state")?;
+        let &[_, heads, value_size, key_size] = &emit.shape(state)[..] else { return Err("a state whose rank is not 4".into()) };
+        let width = emit.shape(input).last().copied().unwrap_or(0);
+        let values = heads.checked_mul(value_size).ok_or("too many elements")?;
+        let keys = width.checked_sub(values);
+        let fits = |rest: &u32| key_size > 0 && rest.is_multiple_of(2) && (rest / 2).is_multiple_of(key_size);
+        let Some(keys) = keys.filter(fits) else {
+            return Err(format!("{width} elements of queries, keys and values for a state of {:?}", emit.shape(state)).into());
+        };
+        let joined = emit.reshape(input, &[tokens.rows, tokens.length, width])?;
+        let parts = emit.split(joined, vec![keys / 2, keys / 2, values], 2)?;
+        let (query, key, value) = (parts[0], parts[1], parts[2]);
+        let query_heads = keys / 2 / key_size;
+        Ok(Projections { query, key, value, query_heads, key_heads: query_heads, heads, key_size, value_size })
+    }
+
+    /// Of three inputs whose last dimensions are heads and sizes.
+    fn apart(node: &Node<'_>, query: OperandId, tokens: &Tokens, emit: &mut Emit<'_>) -> Mapped<Projections> {
+        let (key, value) = (wide_input(node, 1, emit)?, wide_input(node, 2, emit)?);
+        let last = |id: OperandId, emit: &Emit<'_>| -> Mapped<[u32; 2]> {
+            emit.shape(id).last_chunk().copied().ok_or_else(|| "queries, keys or values whose rank is below 3".into())
+        };
+        let ([query_heads, key_size], [key_heads, _]) = (last(query, emit)?, last(key, emit)?);
+        let [heads, value_size] = last(value, emit)?;
+        let [query, key, value] = [tokens.joined(query, emit)?, tokens.joined(key, emit)?, tokens.joined(value, emit)?];
+        Ok(Projections { query, key, value, query_heads, key_heads, heads, key_size, value_size })
+    }
+}
+
+/// How much of an update there is, if the rule asks for that.
+fn rate(node: &Node<'_>, tokens: &Tokens, emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let given = wide_input(node, 5, emit)?;
+    let rate = tokens.joined(given, emit)?;
+    match node.string("beta_activation", "none")?.as_str() {
+        "none" => Ok(rate),
+        "sigmoid" => emit.activation(ActivationKind::Sigmoid, rate),
+        other => Err(format!("the activation {other:?} of beta, allowed none and sigmoid").into()),
+    }
+}
+
+/// The recurrence on sequences that lie one after the other: the results of all, and their last states.
+fn run_each(op: &LinearAttention, ends: &[u32], emit: &mut Emit<'_>) -> Mapped<(OperandId, OperandId)> {
+    let (mut results, mut states) = (Vec::new(), Vec::new());
+    for (number, pair) in (0..).zip(ends.windows(2)) {
+        let mut own = op.clone();
+        let part = |input: OperandId, emit: &mut Emit<'_>| emit.slice_axis(input, 1, pair[0], pair[1] - pair[0]);
+        own.query = part(op.query, emit)?;
+        own.key = part(op.key, emit)?;
+        own.value = part(op.value, emit)?;
+        own.decay = op.decay.map(|decay| part(decay, emit)).transpose()?;
+        own.rate = op.rate.map(|rate| part(rate, emit)).transpose()?;
+        own.state = emit.slice_axis(op.state, 0, number, 1)?;
+        let (result, last) = run(own, emit)?;
+        results.push(result);
+        states.push(last);
+    }
+    Ok((emit.concat(results, 1)?, emit.concat(states, 0)?))
+}
+
 /// GatedDeltaNet: the recurrence with the functions of its gates, on sequences of one length or of several.
 pub fn gated_delta_net(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let rule = UpdateRule::of(node)?;
@@ -223,52 +297,18 @@ pub fn gated_delta_net(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
     }
     let tokens = Tokens { rows, length: all / rows };
     let batch = ends.as_ref().map_or(rows, |ends| ends.len() as u32 - 1);
-    let wide_query = wide(query, emit)?;
-    let (mut query, mut key, value, [query_heads, key_heads, heads, key_size, value_size]);
-    if is_packed {
-        let state = state.ok_or("queries, keys and values in one need the input initial_state")?;
-        let &[_, of_values, of_value, of_key] = &emit.shape(state)[..] else { return Err("a state whose rank is not 4".into()) };
-        let width = given[heads_from];
-        let values = of_values.checked_mul(of_value).ok_or("too many elements")?;
-        let Some(keys) =
-            width.checked_sub(values).filter(|rest| of_key > 0 && rest.is_multiple_of(2) && (rest / 2).is_multiple_of(of_key))
-        else {
-            return Err(format!("{width} elements of queries, keys and values for a state of {:?}", emit.shape(state)).into());
-        };
-        let joined = emit.reshape(wide_query, &[rows, tokens.length, width])?;
-        let parts = emit.split(joined, vec![keys / 2, keys / 2, values], 2)?;
-        (query, key, value) = (parts[0], parts[1], parts[2]);
-        [query_heads, key_heads, heads, key_size, value_size] =
-            [keys / 2 / of_key, keys / 2 / of_key, of_values, of_key, of_value];
-    } else {
-        let (given_key, given_value) = (wide_input(node, 1, emit)?, wide_input(node, 2, emit)?);
-        let last = |shape: &[u32]| -> Mapped<[u32; 2]> {
-            shape.last_chunk().copied().ok_or_else(|| "queries, keys or values whose rank is below 3".into())
-        };
-        [query_heads, key_size] = last(&given)?;
-        [key_heads, _] = last(&emit.shape(given_key))?;
-        [heads, value_size] = last(&emit.shape(given_value))?;
-        query = tokens.joined(wide_query, emit)?;
-        key = tokens.joined(given_key, emit)?;
-        value = tokens.joined(given_value, emit)?;
-    }
+    let query = wide(query, emit)?;
+    let projections = match is_packed {
+        true => Projections::packed(query, state, &tokens, emit)?,
+        false => Projections::apart(node, query, &tokens, emit)?,
+    };
+    let Projections { mut query, mut key, value, query_heads, key_heads, heads, key_size, value_size } = projections;
     if node.flag("qk_l2_norm", false)? {
         query = unit(query, query_heads, key_size, emit)?;
         key = unit(key, key_heads, key_size, emit)?;
     }
     let decay = if rule.decays { Some(decay(node, &tokens, [heads, key_size], emit)?) } else { None };
-    let rate = match rule.has_rate {
-        true => {
-            let given = wide_input(node, 5, emit)?;
-            let rate = tokens.joined(given, emit)?;
-            Some(match node.string("beta_activation", "none")?.as_str() {
-                "none" => rate,
-                "sigmoid" => emit.activation(ActivationKind::Sigmoid, rate)?,
-                other => return Err(format!("the activation {other:?} of beta, allowed none and sigmoid").into()),
-            })
-        }
-        false => None,
-    };
+    let rate = if rule.has_rate { Some(rate(node, &tokens, emit)?) } else { None };
     // Its rows are those of the values.
     let state = match state {
         Some(state) => {
@@ -283,23 +323,7 @@ pub fn gated_delta_net(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
     let op = LinearAttention { query, key, value, state, scale: scale(node, key_size)?, decay, rate, states: 1 };
     let (result, last) = match ends {
         None => run(op, emit)?,
-        Some(ends) => {
-            let (mut results, mut states) = (Vec::new(), Vec::new());
-            for (number, pair) in (0..).zip(ends.windows(2)) {
-                let mut own = op.clone();
-                let part = |input: OperandId, emit: &mut Emit<'_>| emit.slice_axis(input, 1, pair[0], pair[1] - pair[0]);
-                own.query = part(op.query, emit)?;
-                own.key = part(op.key, emit)?;
-                own.value = part(op.value, emit)?;
-                own.decay = op.decay.map(|decay| part(decay, emit)).transpose()?;
-                own.rate = op.rate.map(|rate| part(rate, emit)).transpose()?;
-                own.state = emit.slice_axis(op.state, 0, number, 1)?;
-                let (result, last) = run(own, emit)?;
-                results.push(result);
-                states.push(last);
-            }
-            (emit.concat(results, 1)?, emit.concat(states, 0)?)
-        }
+        Some(ends) => run_each(&op, &ends, emit)?,
     };
     let mut shape = given[..heads_from].to_vec();
     shape.extend([query_heads.max(heads), value_size]);

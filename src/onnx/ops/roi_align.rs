@@ -38,55 +38,61 @@ fn sample(y: f32, x: f32, height: usize, width: usize) -> Option<Sample> {
     ])
 }
 
-pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let (input, regions) = (node.constant(0, "the feature map")?, node.constant(1, "the regions")?);
-    let images = node.constant(2, "the images of the regions")?.integers();
-    let (&[batch, channels, height, width], &[count, 4]) = (&input.shape[..], &regions.shape[..]) else {
-        return Err(format!("a feature map of {:?} and regions of {:?}", input.shape, regions.shape).into());
-    };
-    if images.len() != count || images.iter().any(|&image| usize::try_from(image).map_or(true, |image| image >= batch)) {
-        return Err(format!("images {images:?} for {count} regions of {batch} images").into());
-    }
-    let size = |name| -> Mapped<usize> {
-        let size = node.int(name, 1)?;
-        usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| format!("{name} {size}").into())
-    };
-    let (rows, columns) = (size("output_height")?, size("output_width")?);
-    let ratio = node.int("sampling_ratio", 0)?;
-    let scale = node.float("spatial_scale", 1.0)? as f32;
-    let takes_largest = match node.string("mode", "avg")?.as_str() {
-        "avg" => false,
-        "max" => true,
-        other => return Err(format!("mode {other:?}, where \"avg\" or \"max\" are allowed").into()),
-    };
-    let default = if node.version < 16 { "output_half_pixel" } else { "half_pixel" };
-    let half_pixel = match node.string("coordinate_transformation_mode", default)?.as_str() {
-        "half_pixel" => true,
-        "output_half_pixel" => false,
-        other => return Err(format!("coordinate_transformation_mode {other:?}").into()),
-    };
-    let shape = vec![count, channels, rows, columns];
-    if !emit.folding.affords(&shape) || !emit.folding.affords(&input.shape) {
-        return Err(format!("a result of {shape:?} is too large").into());
-    }
-    let (pixels, regions) = (single(input), single(regions));
-    let mut result: Vec<f32> = Vec::with_capacity(shape.iter().product());
-    for (region, image) in regions.chunks(4).zip(images) {
-        let offset = if half_pixel { 0.5 } else { 0.0 };
-        let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| region[i] * scale - offset);
-        // Without the half pixel, regions have a size of at least one.
-        let extent = |low: f32, high: f32| if half_pixel { high - low } else { (high - low).max(1.0) };
-        let (of_row, of_column) = (extent(top, bottom) / rows as f32, extent(left, right) / columns as f32);
-        let grid = |extent: f32| match ratio {
-            1.. => (ratio as usize).min(MOST_SAMPLES),
-            _ => (extent.ceil().max(0.0) as usize).min(MOST_SAMPLES),
+/// The attributes of a node.
+struct Attributes {
+    rows: usize,
+    columns: usize,
+    /// Samples of a cell along each axis; without one, as many as it has pixels.
+    ratio: Option<usize>,
+    scale: f32,
+    takes_largest: bool,
+    half_pixel: bool,
+}
+
+impl Attributes {
+    fn of(node: &Node<'_>) -> Mapped<Attributes> {
+        let size = |name| -> Mapped<usize> {
+            let size = node.int(name, 1)?;
+            usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| format!("{name} {size}").into())
         };
-        let (down, across) = (grid(of_row), grid(of_column));
-        let samples = (rows * columns).saturating_mul(down * across);
-        emit.folding.require(samples.saturating_mul(channels.max(4)).saturating_mul(4))?;
-        let mut cells: Vec<Vec<Option<Sample>>> = Vec::with_capacity(rows * columns);
-        for row in 0..rows {
-            for column in 0..columns {
+        let takes_largest = match node.string("mode", "avg")?.as_str() {
+            "avg" => false,
+            "max" => true,
+            other => return Err(format!("mode {other:?}, where \"avg\" or \"max\" are allowed").into()),
+        };
+        let default = if node.version < 16 { "output_half_pixel" } else { "half_pixel" };
+        let half_pixel = match node.string("coordinate_transformation_mode", default)?.as_str() {
+            "half_pixel" => true,
+            "output_half_pixel" => false,
+            other => return Err(format!("coordinate_transformation_mode {other:?}").into()),
+        };
+        Ok(Attributes {
+            rows: size("output_height")?,
+            columns: size("output_width")?,
+            ratio: usize::try_from(node.int("sampling_ratio", 0)?).ok().filter(|&ratio| ratio > 0),
+            scale: node.float("spatial_scale", 1.0)? as f32,
+            takes_largest,
+            half_pixel,
+        })
+    }
+
+    /// Where the cells of a region, by its four corners, begin and how large they are, and their samples along each axis.
+    fn grid(&self, region: &[f32]) -> Grid {
+        let offset = if self.half_pixel { 0.5 } else { 0.0 };
+        let [left, top, right, bottom] = [0, 1, 2, 3].map(|i| region[i] * self.scale - offset);
+        // Without the half pixel, regions have a size of at least one.
+        let extent = |low: f32, high: f32| if self.half_pixel { high - low } else { (high - low).max(1.0) };
+        let cell = [extent(top, bottom) / self.rows as f32, extent(left, right) / self.columns as f32];
+        let samples = |extent: f32| self.ratio.unwrap_or(extent.ceil().max(0.0) as usize).min(MOST_SAMPLES);
+        Grid { begin: [top, left], cell, samples: cell.map(samples) }
+    }
+
+    /// The samples of each cell of a region, in a plane of some height and width.
+    fn cells(&self, grid: &Grid, [height, width]: [usize; 2]) -> Vec<Vec<Option<Sample>>> {
+        let Grid { begin: [top, left], cell: [of_row, of_column], samples: [down, across] } = *grid;
+        let mut cells = Vec::with_capacity(self.rows * self.columns);
+        for row in 0..self.rows {
+            for column in 0..self.columns {
                 let mut samples = Vec::with_capacity(down * across);
                 for i in 0..down {
                     let y = top + row as f32 * of_row + (i as f32 + 0.5) * of_row / down as f32;
@@ -98,25 +104,56 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
                 cells.push(samples);
             }
         }
+        cells
+    }
+
+    /// The number of a cell.
+    fn pooled(&self, plane: &[f32], samples: &[Option<Sample>]) -> f32 {
+        let weighted = |sample: &Sample| sample.map(|(place, weight)| plane[place] * weight);
+        if self.takes_largest {
+            // As onnxruntime has it: the largest of the weighted neighbours of all samples.
+            let all = samples.iter().map(|sample| match sample {
+                Some(sample) => weighted(sample).into_iter().fold(f32::NEG_INFINITY, f32::max),
+                None => 0.0,
+            });
+            return all.reduce(f32::max).unwrap_or(0.0);
+        }
+        let sum: f32 = samples.iter().flatten().map(|sample| weighted(sample).iter().sum::<f32>()).sum();
+        sum / samples.len().max(1) as f32
+    }
+}
+
+/// Down and across.
+struct Grid {
+    begin: [f32; 2],
+    cell: [f32; 2],
+    samples: [usize; 2],
+}
+
+pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let (input, regions) = (node.constant(0, "the feature map")?, node.constant(1, "the regions")?);
+    let images = node.constant(2, "the images of the regions")?.integers();
+    let (&[batch, channels, height, width], &[count, 4]) = (&input.shape[..], &regions.shape[..]) else {
+        return Err(format!("a feature map of {:?} and regions of {:?}", input.shape, regions.shape).into());
+    };
+    if images.len() != count || images.iter().any(|&image| usize::try_from(image).map_or(true, |image| image >= batch)) {
+        return Err(format!("images {images:?} for {count} regions of {batch} images").into());
+    }
+    let attributes = Attributes::of(node)?;
+    let shape = vec![count, channels, attributes.rows, attributes.columns];
+    if !emit.folding.affords(&shape) || !emit.folding.affords(&input.shape) {
+        return Err(format!("a result of {shape:?} is too large").into());
+    }
+    let (pixels, regions) = (single(input), single(regions));
+    let mut result: Vec<f32> = Vec::with_capacity(shape.iter().product());
+    for (region, image) in regions.chunks(4).zip(images) {
+        let grid = attributes.grid(region);
+        let samples = (attributes.rows * attributes.columns).saturating_mul(grid.samples.iter().product());
+        emit.folding.require(samples.saturating_mul(channels.max(4)).saturating_mul(4))?;
+        let cells = attributes.cells(&grid, [height, width]);
         for channel in 0..channels {
             let plane = &pixels[(image as usize * channels + channel) * height * width..][..height * width];
-            for samples in &cells {
-                let weighted = |sample: &Sample| sample.map(|(place, weight)| plane[place] * weight);
-                result.push(match takes_largest {
-                    // As onnxruntime has it: the largest of the weighted neighbours of all samples.
-                    true => {
-                        let all = samples.iter().map(|sample| match sample {
-                            Some(sample) => weighted(sample).into_iter().fold(f32::NEG_INFINITY, f32::max),
-                            None => 0.0,
-                        });
-                        all.reduce(f32::max).unwrap_or(0.0)
-                    }
-                    false => {
-                        let sum: f32 = samples.iter().flatten().map(|sample| weighted(sample).iter().sum::<f32>()).sum();
-                        sum / (down * across).max(1) as f32
-                    }
-                });
-            }
+            result.extend(cells.iter().map(|samples| attributes.pooled(plane, samples)));
         }
     }
     let result = match input.element {

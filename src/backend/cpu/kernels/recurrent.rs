@@ -12,7 +12,9 @@ use super::product::{Grid, Right, RightView, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_turn};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::ops::recurrent::{Gru, Lstm, RecurrentNetworkActivation, gru_activations, lstm_activations};
+use crate::graph::ops::recurrent::{
+    Gru, Lstm, RecurrentNetworkActivation, RecurrentNetworkDirection, gru_activations, lstm_activations,
+};
 use crate::graph::{Op, OperandId};
 use smallvec::{SmallVec, smallvec};
 use std::cell::LazyCell;
@@ -125,6 +127,16 @@ struct Memory<'a> {
     products: Output<'a>,
 }
 
+/// A phase of a step, with what it reads and writes.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    direction: &'a Direction,
+    place: Place,
+    memory: &'a Memory<'a>,
+    /// The hidden states of all steps, where these are an output.
+    sequence: Option<Output<'a>>,
+}
+
 impl Recurrent {
     /// Runs one direction and returns its last states.
     fn direction(
@@ -218,15 +230,16 @@ impl Recurrent {
             let is_odd = turn % 2 == 1;
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
+            let work = Work { direction, place, memory, sequence };
             if batch == 1 {
                 // SAFETY: a part is computed once in a turn, and all of a turn is over when the next one begins.
-                return unsafe { self.row(direction, place, range, is_odd, memory, sequence) };
+                return unsafe { self.row(work, range, is_odd) };
             }
             let mut products = [[0f32; MOST_NUMBERS]; 4];
             let one = |block: usize| {
                 let next = if is_odd { block.wrapping_sub(1) } else { block + 1 };
                 // SAFETY: as above, a block being in one part.
-                unsafe { self.block(direction, place, block, next, &mut products, memory, sequence) }
+                unsafe { self.block(work, block, next, &mut products) }
             };
             if is_odd { range.rev().for_each(one) } else { range.for_each(one) }
         });
@@ -236,15 +249,8 @@ impl Recurrent {
     ///
     /// # Safety
     /// Nobody else may compute these blocks meanwhile, nor another phase or step.
-    unsafe fn row(
-        &self,
-        direction: &Direction,
-        place: Place,
-        range: Range<usize>,
-        is_backwards: bool,
-        memory: &Memory<'_>,
-        sequence: Option<Output<'_>>,
-    ) {
+    unsafe fn row(&self, work: Work<'_>, range: Range<usize>, is_backwards: bool) {
+        let Work { direction, place, memory, .. } = work;
         let Sizes { hidden, blocks, lanes, .. } = self.sizes;
         let (unit, gates) = (&self.unit, self.unit.gates());
         let wanted = unit.gates_of(place.phase);
@@ -294,7 +300,7 @@ impl Recurrent {
         let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
         let products = Strided { numbers: products, rows: 0, blocks: wanted.len() * lanes, gates: lanes };
         // SAFETY: these units are nobody else's in this turn.
-        unsafe { self.compute_gates(direction, place, 0..1, units, input, products, memory, sequence) };
+        unsafe { self.compute_gates(work, 0..1, units, input, products) };
     }
 
     /// The gates of some rows of the batch and some whole blocks of units.
@@ -303,15 +309,13 @@ impl Recurrent {
     /// Nobody else may compute these units meanwhile, nor another phase or step.
     unsafe fn compute_gates(
         &self,
-        direction: &Direction,
-        place: Place,
+        work: Work<'_>,
         rows: Range<usize>,
         units: Range<usize>,
         input: &[f32],
         products: Strided<'_>,
-        memory: &Memory<'_>,
-        sequence: Option<Output<'_>>,
     ) {
+        let Work { direction, place, memory, sequence } = work;
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
         let (unit, gates) = (&self.unit, self.unit.gates());
         let [_, to] = place.left(unit);
@@ -348,22 +352,13 @@ impl Recurrent {
     ///
     /// # Safety
     /// Nobody else may compute this block meanwhile, nor another phase or step.
-    unsafe fn block(
-        &self,
-        direction: &Direction,
-        place: Place,
-        block: usize,
-        next_block: usize,
-        products: &mut [[f32; MOST_NUMBERS]; 4],
-        memory: &Memory<'_>,
-        sequence: Option<Output<'_>>,
-    ) {
-        let (gemm, unit) = (self.gemm, &self.unit);
+    unsafe fn block(&self, work: Work<'_>, block: usize, next_block: usize, products: &mut [[f32; MOST_NUMBERS]; 4]) {
+        let Work { direction, place, memory, .. } = work;
+        let (gemm, gates) = (self.gemm, self.unit.gates());
         let Sizes { batch, hidden, blocks, lanes, .. } = self.sizes;
-        let (gates, distance) = (unit.gates(), self.sizes.distance());
+        let distance = self.sizes.distance();
         let columns = gates * blocks * lanes;
-        let [from, _] = place.left(unit);
-        let range = unit.gates_of(place.phase);
+        let [from, _] = place.left(&self.unit);
         for first in (0..batch).step_by(gemm.rows) {
             let height = gemm.rows.min(batch - first);
             let first_input = direction.at(place.row, place.rows) * batch + first;
@@ -373,36 +368,50 @@ impl Recurrent {
             }
             // SAFETY: what is read was written in an earlier turn, or by this block.
             let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
-            let length = gemm.steps(hidden);
-            let panels = |block: usize, gate: usize| {
-                let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * length)?;
-                direction.recurrent.view().panels.get(first..)
-            };
             self.as_left([height, hidden], (left, distance), |left, distance| {
-                for (gate, products) in range.clone().zip(&mut *products) {
-                    let panel = panels(block, gate).expect("every block has its panels");
-                    let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
-                    let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
-                    let task = Task {
-                        rows: height,
-                        columns: lanes,
-                        depth: length,
-                        left: LeftRows { elements: left, row: distance, step: 1 },
-                        panel,
-                        output: products.as_mut_ptr(),
-                        stride: lanes,
-                        plus: Plus::Nothing,
-                        ahead: Ahead { start: next.0, step: next.1 },
-                    };
-                    // SAFETY: the array has room for the largest tile.
-                    unsafe { gemm.tile(task) };
-                }
+                let left = LeftRows { elements: left, row: distance, step: 1 };
+                self.multiply_block(work, [block, next_block], left, height, products);
             });
             let products = Strided { numbers: products.as_flattened(), rows: lanes, blocks: 0, gates: MOST_NUMBERS };
             let units = block * lanes..(block + 1) * lanes;
             let input = &memory.inputs[first_input * columns..];
             // SAFETY: this block's units, which are nobody else's in this turn.
-            unsafe { self.compute_gates(direction, place, first..first + height, units, input, products, memory, sequence) };
+            unsafe { self.compute_gates(work, first..first + height, units, input, products) };
+        }
+    }
+
+    /// The products of some rows of hidden states with the weights of a block, by gate of the phase; those of the next block are fetched.
+    fn multiply_block(
+        &self,
+        work: Work<'_>,
+        [block, next_block]: [usize; 2],
+        left: LeftRows<'_>,
+        rows: usize,
+        products: &mut [[f32; MOST_NUMBERS]; 4],
+    ) {
+        let (gemm, gates, lanes) = (self.gemm, self.unit.gates(), self.sizes.lanes);
+        let (range, length) = (self.unit.gates_of(work.place.phase), gemm.steps(self.sizes.hidden));
+        let panels = |block: usize, gate: usize| {
+            let first = block.checked_mul(gates)?.checked_add(gate)?.checked_mul(lanes * length)?;
+            work.direction.recurrent.view().panels.get(first..)
+        };
+        for (gate, products) in range.clone().zip(products) {
+            let panel = panels(block, gate).expect("every block has its panels");
+            let next = if gate + 1 < range.end { panels(block, gate + 1) } else { panels(next_block, range.start) };
+            let next = next.map_or((panel.as_ptr(), 0), |next| (next.as_ptr(), lanes));
+            let task = Task {
+                rows,
+                columns: lanes,
+                depth: length,
+                left,
+                panel,
+                output: products.as_mut_ptr(),
+                stride: lanes,
+                plus: Plus::Nothing,
+                ahead: Ahead { start: next.0, step: next.1 },
+            };
+            // SAFETY: the array has room for the largest tile.
+            unsafe { gemm.tile(task) };
         }
     }
 }
@@ -461,8 +470,9 @@ impl Place {
     }
 }
 
-/// Which operands are what.
-struct Operands {
+/// What an operator says.
+struct Network {
+    unit: Unit,
     input: OperandId,
     weight: OperandId,
     recurrent_weight: OperandId,
@@ -471,6 +481,99 @@ struct Operands {
     peephole: Option<OperandId>,
     initial_hidden: Option<OperandId>,
     initial_cell: Option<OperandId>,
+    /// By direction.
+    backward: SmallVec<[bool; 2]>,
+    /// The number of the output that has the hidden states of all steps.
+    sequence: Option<usize>,
+}
+
+impl Network {
+    fn of(op: &Op) -> Result<Network, Reject> {
+        let backward = |direction: RecurrentNetworkDirection| {
+            (0..direction.count() as usize).map(|number| direction.is_backward(number)).collect()
+        };
+        match op {
+            Op::Lstm(op) => Ok(Network {
+                unit: lstm(op),
+                input: op.input,
+                weight: op.weight,
+                recurrent_weight: op.recurrent_weight,
+                bias: op.bias,
+                recurrent_bias: op.recurrent_bias,
+                peephole: op.peephole_weight,
+                initial_hidden: op.initial_hidden_state,
+                initial_cell: op.initial_cell_state,
+                backward: backward(op.direction),
+                sequence: op.return_sequence.then_some(2),
+            }),
+            Op::Gru(op) => Ok(Network {
+                unit: gru(op),
+                input: op.input,
+                weight: op.weight,
+                recurrent_weight: op.recurrent_weight,
+                bias: op.bias,
+                recurrent_bias: op.recurrent_bias,
+                peephole: None,
+                initial_hidden: op.initial_hidden_state,
+                initial_cell: None,
+                backward: backward(op.direction),
+                sequence: op.return_sequence.then_some(1),
+            }),
+            _ => Err(Reject("not an lstm or gru")),
+        }
+    }
+}
+
+/// The weights of all directions, as the model has them.
+struct Weights<'a> {
+    weight: Numbers<'a>,
+    recurrent_weight: Numbers<'a>,
+    bias: Option<Numbers<'a>>,
+    recurrent_bias: Option<Numbers<'a>>,
+    peephole: Option<Numbers<'a>>,
+}
+
+impl Weights<'_> {
+    /// Those of a direction as its steps read them: by block of units, gate and unit.
+    fn pack(&self, gemm: &'static Microkernels, unit: &Unit, sizes: &Sizes, number: usize, backward: bool) -> Direction {
+        let &Sizes { input, hidden, blocks, lanes, .. } = sizes;
+        let (gates, padded) = (unit.gates(), blocks * lanes);
+        // The row of the weights that a packed column is made of.
+        let row = |column: usize| {
+            let (block, gate, lane) = (column / lanes / gates, column / lanes % gates, column % lanes);
+            let one = block * lanes + lane;
+            (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
+        };
+        let columns = gates * padded;
+        let pack = |weights: Numbers<'_>, depth: usize| {
+            let weights = LazyCell::new(|| weights.all());
+            Right::pack_with(gemm, depth, columns, |k, column| row(column).map_or(0.0, |(row, _)| weights[row * depth + k]))
+        };
+        let number_of = |list: Option<Numbers<'_>>, row: usize| list.map_or(0.0, |list| list.all()[row]);
+        let bias = (0..columns).map(|column| {
+            row(column).map_or(0.0, |(row, gate)| {
+                let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(self.recurrent_bias, row) };
+                number_of(self.bias, row) + recurrent
+            })
+        });
+        let inside = (0..padded).map(|one| {
+            let gate = (0..gates).find(|&gate| unit.is_inside(gate))?;
+            (one < hidden).then(|| number_of(self.recurrent_bias, (number * gates + unit.position(gate)) * hidden + one))
+        });
+        let peephole = self.peephole.map(|weights| {
+            let weight = |(gate, one): (usize, usize)| {
+                if one < hidden { weights.all()[(number * 3 + gate) * hidden + one] } else { 0.0 }
+            };
+            (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()
+        });
+        Direction {
+            backward,
+            input: pack(self.weight, input),
+            recurrent: pack(self.recurrent_weight, hidden),
+            bias: bias.collect(),
+            gates: Gates { inside: inside.map(|number| number.unwrap_or(0.0)).collect(), peephole },
+        }
+    }
 }
 
 /// LSTM and GRU over sequences: the products of all gates of a block of units, then its gates.
@@ -487,40 +590,10 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 }
 
 fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let (unit, operands, backward, sequence) = match problem.op {
-        Op::Lstm(op) => {
-            let operands = Operands {
-                input: op.input,
-                weight: op.weight,
-                recurrent_weight: op.recurrent_weight,
-                bias: op.bias,
-                recurrent_bias: op.recurrent_bias,
-                peephole: op.peephole_weight,
-                initial_hidden: op.initial_hidden_state,
-                initial_cell: op.initial_cell_state,
-            };
-            let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
-            (lstm(op), operands, backward.collect::<SmallVec<[bool; 2]>>(), op.return_sequence.then_some(2))
-        }
-        Op::Gru(op) => {
-            let operands = Operands {
-                input: op.input,
-                weight: op.weight,
-                recurrent_weight: op.recurrent_weight,
-                bias: op.bias,
-                recurrent_bias: op.recurrent_bias,
-                peephole: None,
-                initial_hidden: op.initial_hidden_state,
-                initial_cell: None,
-            };
-            let backward = (0..op.direction.count() as usize).map(|number| op.direction.is_backward(number));
-            (gru(op), operands, backward.collect(), op.return_sequence.then_some(1))
-        }
-        _ => return Err(Reject("not an lstm or gru")),
-    };
+    let network = Network::of(problem.op)?;
     let threads = target.threads;
-    let &[steps, batch, input] = problem.input(operands.input).shape else { return Err(Reject("not a sequence")) };
-    let hidden = problem.input(operands.recurrent_weight).shape.last().copied().unwrap_or(0);
+    let &[steps, batch, input] = problem.input(network.input).shape else { return Err(Reject("not a sequence")) };
+    let hidden = problem.input(network.recurrent_weight).shape.last().copied().unwrap_or(0);
     require(hidden * (input + hidden) >= target.tuning.gate_weights && hidden >= gemm.columns / 2, "few weights")?;
     let mut consumed = smallvec![];
     let mut take = |id: Option<OperandId>| -> Result<Option<Numbers<'a>>, Reject> {
@@ -528,69 +601,20 @@ fn cells<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         consumed.push(id.0 as usize);
         problem.input(id).constant_numbers().map(Some)
     };
-    let weight = take(Some(operands.weight))?.unwrap_or_default();
-    let recurrent_weight = take(Some(operands.recurrent_weight))?.unwrap_or_default();
-    let (bias, recurrent_bias) = (take(operands.bias)?, take(operands.recurrent_bias)?);
-    let peephole = take(operands.peephole)?;
+    let weights = Weights {
+        weight: take(Some(network.weight))?.unwrap_or_default(),
+        recurrent_weight: take(Some(network.recurrent_weight))?.unwrap_or_default(),
+        bias: take(network.bias)?,
+        recurrent_bias: take(network.recurrent_bias)?,
+        peephole: take(network.peephole)?,
+    };
     let lanes = gemm.columns;
     let sizes = Sizes { steps, batch, input, hidden, blocks: hidden.div_ceil(lanes), lanes };
     Ok(Box::new(move || {
-        let directions = backward
-            .iter()
-            .enumerate()
-            .map(|(number, &backward)| {
-                let gates = unit.gates();
-                // The row of the weights that a packed column is made of.
-                let row = |column: usize| {
-                    let (block, gate, lane) = (column / lanes / gates, column / lanes % gates, column % lanes);
-                    let one = block * lanes + lane;
-                    (one < hidden).then(|| ((number * gates + unit.position(gate)) * hidden + one, gate))
-                };
-                let columns = gates * sizes.blocks * lanes;
-                let pack = |weights: Numbers<'_>, depth: usize| {
-                    let weights = LazyCell::new(|| weights.all());
-                    Right::pack_with(gemm, depth, columns, |k, column| {
-                        row(column).map_or(0.0, |(row, _)| weights[row * depth + k])
-                    })
-                };
-                let number_of = |list: Option<Numbers<'_>>, row: usize| list.map_or(0.0, |list| list.all()[row]);
-                let bias = (0..columns).map(|column| {
-                    row(column).map_or(0.0, |(row, gate)| {
-                        let recurrent = if unit.is_inside(gate) { 0.0 } else { number_of(recurrent_bias, row) };
-                        number_of(bias, row) + recurrent
-                    })
-                });
-                let inside = (0..sizes.blocks * lanes).map(|one| {
-                    let gate = (0..gates).find(|&gate| unit.is_inside(gate))?;
-                    (one < hidden).then(|| number_of(recurrent_bias, (number * gates + unit.position(gate)) * hidden + one))
-                });
-                let peephole = peephole.map(|weights| {
-                    let weight = |(gate, one): (usize, usize)| {
-                        if one < hidden { weights.all()[(number * 3 + gate) * hidden + one] } else { 0.0 }
-                    };
-                    let padded = sizes.blocks * lanes;
-                    (0..3 * padded).map(|i| weight((i / padded, i % padded))).collect()
-                });
-                Direction {
-                    backward,
-                    input: pack(weight, input),
-                    recurrent: pack(recurrent_weight, hidden),
-                    bias: bias.collect(),
-                    gates: Gates { inside: inside.map(|number| number.unwrap_or(0.0)).collect(), peephole },
-                }
-            })
-            .collect();
-        let kernel = Recurrent {
-            gemm,
-            unit,
-            input: operands.input,
-            initial_hidden: operands.initial_hidden,
-            initial_cell: operands.initial_cell,
-            directions,
-            sizes,
-            sequence,
-            threads,
-        };
+        let Network { unit, input, initial_hidden, initial_cell, backward, sequence, .. } = network;
+        let directions = backward.iter().enumerate();
+        let directions = directions.map(|(number, &backward)| weights.pack(gemm, &unit, &sizes, number, backward)).collect();
+        let kernel = Recurrent { gemm, unit, input, initial_hidden, initial_cell, directions, sizes, sequence, threads };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses: false })
     }))
 }

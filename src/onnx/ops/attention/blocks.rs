@@ -127,6 +127,39 @@ struct Pages {
     totals: OperandId,
 }
 
+/// Of each token [tokens]: the number of its sequence, and its position there. Sequences begin and end at `starts` and `behind` [batch].
+fn sequences_of_tokens(
+    tokens: u32,
+    [starts, behind]: [OperandId; 2],
+    pasts: OperandId,
+    emit: &mut Emit<'_>,
+) -> Mapped<[OperandId; 2]> {
+    // As many sequences have ended where a token is as come before its own.
+    let number = emit.positions(DataType::Int32, 2, 0, tokens)?;
+    let over = emit.logical(LogicalKind::GreaterOrEqual, number, behind)?;
+    let over = emit.cast(over, DataType::Int32)?;
+    let sequence = emit.reduce(ReduceKind::Sum, over, &[1], false)?;
+    let last = f64::from(emit.shape(starts)[0]) - 1.0;
+    let sequence = emit.clamp(sequence, None, Some(last))?;
+    let (start, past) = (emit.gather(starts, sequence, 0)?, emit.gather(pasts, sequence, 0)?);
+    let number = emit.positions(DataType::Int32, 1, 0, tokens)?;
+    let own = emit.sub(number, start)?;
+    Ok([sequence, emit.add(own, past)?])
+}
+
+/// The table with -1 where there is no page: what is below 0 is none, and entries behind a sequence's last key may be anything.
+fn used_pages(table: OperandId, totals: OperandId, [blocks, block]: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
+    let &[batch, of_sequence] = &emit.shape(table)[..] else { return Err("a table whose rank is not 2".into()) };
+    let keys_before = emit.positions(DataType::Int32, 2, 1, of_sequence)?;
+    let keys_before = emit.with(BinaryKind::Mul, keys_before, block.into())?;
+    let of_row = emit.reshape(totals, &[batch, 1])?;
+    let is_used = emit.logical(LogicalKind::Lesser, keys_before, of_row)?;
+    let none = emit.scalar(DataType::Int32, -1.0)?;
+    let table = emit.select(is_used, table, none)?;
+    let table = emit.clamp(table, Some(-1.0), None)?;
+    emit.within(table, &[blocks], Negative::FromEnd)
+}
+
 impl Pages {
     fn new(node: &Node<'_>, tokens: u32, cache: &[u32], emit: &mut Emit<'_>) -> Mapped<Pages> {
         let &[blocks, block, ..] = cache else { return Err("caches whose rank is not 4".into()) };
@@ -144,31 +177,15 @@ impl Pages {
         all_keys.ok_or("too many elements")?;
         let ends = emit.within(ends, &[tokens + 1], Negative::Outside)?;
         let pasts = emit.within(pasts, &[of_sequence * block + 1], Negative::Outside)?;
-        // As many sequences have ended where a token is as come before its own.
         let (starts, behind) = (emit.slice_axis(ends, 0, 0, batch)?, emit.slice_axis(ends, 0, 1, batch)?);
-        let number = emit.positions(DataType::Int32, 2, 0, tokens)?;
-        let over = emit.logical(LogicalKind::GreaterOrEqual, number, behind)?;
-        let over = emit.cast(over, DataType::Int32)?;
-        let sequence = emit.reduce(ReduceKind::Sum, over, &[1], false)?;
-        let sequence = emit.clamp(sequence, None, Some(f64::from(batch) - 1.0))?;
-        let (start, past) = (emit.gather(starts, sequence, 0)?, emit.gather(pasts, sequence, 0)?);
-        let number = emit.positions(DataType::Int32, 1, 0, tokens)?;
-        let own = emit.sub(number, start)?;
-        let position = emit.add(own, past)?;
+        let [sequence, position] = sequences_of_tokens(tokens, [starts, behind], pasts, emit)?;
         let new = emit.sub(behind, starts)?;
         let totals = emit.add(pasts, new)?;
         let totals = emit.within(totals, &[of_sequence * block + 1], Negative::Outside)?;
-        // What is below 0 is no page, and entries behind a sequence's last key may be anything.
-        let keys_before = emit.positions(DataType::Int32, 2, 1, of_sequence)?;
-        let keys_before = emit.with(BinaryKind::Mul, keys_before, block.into())?;
-        let of_row = emit.reshape(totals, &[batch, 1])?;
-        let is_used = emit.logical(LogicalKind::Lesser, keys_before, of_row)?;
-        let none = emit.scalar(DataType::Int32, -1.0)?;
-        let table = emit.select(is_used, table, none)?;
-        let table = emit.clamp(table, Some(-1.0), None)?;
-        let table = emit.within(table, &[blocks], Negative::FromEnd)?;
+        let table = used_pages(table, totals, [blocks, block], emit)?;
         // Behind the last sequence there may be more tokens, whose angles do not matter.
         let end = emit.slice_axis(ends, 0, batch, 1)?;
+        let number = emit.positions(DataType::Int32, 1, 0, tokens)?;
         let is_token = emit.logical(LogicalKind::Lesser, number, end)?;
         let first = emit.scalar(DataType::Int32, 0.0)?;
         let turned_by = emit.select(is_token, position, first)?;
@@ -233,6 +250,54 @@ impl Pages {
         emit.transpose(rows, &[0, 2, 1, 3])
     }
 
+    /// A cache with new keys or values [1, heads, tokens, size], and what all sequences read of it as numbers.
+    fn store(
+        &self,
+        new: OperandId,
+        cache: OperandId,
+        coding: Option<Coding>,
+        slots: OperandId,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<[OperandId; 2]> {
+        let new = match coding {
+            Some(coding) => coding.quantized(new, emit)?,
+            None => emit.cast(new, emit.data_type(cache))?,
+        };
+        let rows = emit.transpose(new, &[0, 2, 1, 3])?;
+        let rows = emit.reshape(rows, &emit.shape(rows)[1..])?;
+        let held = self.written(cache, rows, slots, emit)?;
+        let read = self.read(held, emit)?;
+        let numbers = match coding {
+            Some(coding) => coding.numbers(read, emit)?,
+            None => wide(read, emit)?,
+        };
+        Ok([held, numbers])
+    }
+
+    /// Queries and keys [1, heads, tokens, size], some of whose channels are turned by the positions of their tokens.
+    fn rotated(&self, node: &Node<'_>, inputs: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+        let width = emit.shape(inputs[1])[3];
+        let (cos, sin) = (emit.input(node, 8)?, emit.input(node, 9)?);
+        let turned = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
+        let interleaved = node.flag("rotary_interleaved", false)?;
+        let offset = size(node.int("rotary_offset", 0)?)?;
+        if offset.checked_add(turned).is_none_or(|end| end > width) {
+            return Err(format!("rotary embedding of {turned} channels from {offset} on of {width}").into());
+        }
+        let positions = emit.reshape(self.turned_by, &[1, self.tokens])?;
+        let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
+        let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
+        let mut rotated = |input: OperandId| -> Mapped<OperandId> {
+            if offset == 0 {
+                return rotate(input, cos, sin, turned, interleaved, emit);
+            }
+            let (before, rest) = (emit.slice_axis(input, 3, 0, offset)?, emit.slice_axis(input, 3, offset, width - offset)?);
+            let rest = rotate(rest, cos, sin, turned, interleaved, emit)?;
+            emit.concat(vec![before, rest], 3)
+        };
+        Ok([rotated(inputs[0])?, rotated(inputs[1])?])
+    }
+
     /// What hides from each token [1, 1, tokens, batch * keys] all but the keys of its sequence that it sees.
     fn bias(&self, node: &Node<'_>, of: DataType, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let columns = emit.shape(self.table)[1];
@@ -267,19 +332,36 @@ impl Pages {
     }
 }
 
-pub fn paged(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
-    let [heads, key_heads] = heads(node)?;
-    let is_latent = match node.string("kv_cache_layout", "SEPARATE")?.as_str() {
-        "SEPARATE" => false,
-        "LATENT" => true,
-        other => return Err(format!("the attribute kv_cache_layout is {other:?}, allowed SEPARATE and LATENT").into()),
-    };
+/// Whether keys and values are one; attributes about the types of caches are checked, too.
+fn is_latent(node: &Node<'_>) -> Mapped<bool> {
     for name in ["k_cache_dtype", "v_cache_dtype"] {
         let found = node.string(name, "")?;
         if !["", "float16", "bfloat16", "int8", "int4"].contains(&found.as_str()) {
             return Err(format!("the attribute {name} is {found:?}, allowed float16, bfloat16, int8 and int4").into());
         }
     }
+    match node.string("kv_cache_layout", "SEPARATE")?.as_str() {
+        "SEPARATE" => Ok(false),
+        "LATENT" => Ok(true),
+        other => Err(format!("the attribute kv_cache_layout is {other:?}, allowed SEPARATE and LATENT").into()),
+    }
+}
+
+/// Queries and keys, normalized where the node has factors for that.
+fn normalized(node: &Node<'_>, [query, key]: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
+    match (emit.optional(node, 12)?, emit.optional(node, 13)?) {
+        (None, None) => Ok([query, key]),
+        (Some(of_query), Some(of_key)) => {
+            let epsilon = node.float("qk_norm_epsilon", 1e-6)?;
+            Ok([simplified(query, of_query, 3, epsilon, emit)?, simplified(key, of_key, 3, epsilon, emit)?])
+        }
+        _ => Err("a norm of queries without one of keys, or the other way round".into()),
+    }
+}
+
+pub fn paged(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
+    let [heads, key_heads] = heads(node)?;
+    let is_latent = is_latent(node)?;
     let given = emit.input(node, 0)?;
     let of = emit.data_type(given);
     let (query, key, value) = match is_latent {
@@ -298,65 +380,26 @@ pub fn paged(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let (mut query, mut key) = (apart(query, heads, emit)?, apart(key, key_heads, emit)?);
     let cache = emit.input(node, 3)?;
     let pages = Pages::new(node, tokens, &emit.shape(cache), emit)?;
-    if let (Some(of_query), Some(of_key)) = (emit.optional(node, 12)?, emit.optional(node, 13)?) {
-        let epsilon = node.float("qk_norm_epsilon", 1e-6)?;
-        query = simplified(query, of_query, 3, epsilon, emit)?;
-        key = simplified(key, of_key, 3, epsilon, emit)?;
-    } else if node.optional(12).is_some() || node.optional(13).is_some() {
-        return Err("a norm of queries without one of keys, or the other way round".into());
-    }
+    [query, key] = normalized(node, [query, key], emit)?;
     let width = emit.shape(key)[3];
     (query, key) = (wide(query, emit)?, wide(key, emit)?);
     if node.flag("do_rotary", false)? {
-        let (cos, sin) = (emit.input(node, 8)?, emit.input(node, 9)?);
-        let turned = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
-        let interleaved = node.flag("rotary_interleaved", false)?;
-        let offset = size(node.int("rotary_offset", 0)?)?;
-        if offset.checked_add(turned).is_none_or(|end| end > width) {
-            return Err(format!("rotary embedding of {turned} channels from {offset} on of {width}").into());
-        }
-        let positions = emit.reshape(pages.turned_by, &[1, tokens])?;
-        let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
-        let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
-        let rotated = |input: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {
-            if offset == 0 {
-                return rotate(input, cos, sin, turned, interleaved, emit);
-            }
-            let (before, rest) = (emit.slice_axis(input, 3, 0, offset)?, emit.slice_axis(input, 3, offset, width - offset)?);
-            let rest = rotate(rest, cos, sin, turned, interleaved, emit)?;
-            emit.concat(vec![before, rest], 3)
-        };
-        (query, key) = (rotated(query, emit)?, rotated(key, emit)?);
+        [query, key] = pages.rotated(node, [query, key], emit)?;
     }
     let slots = pages.slots_of_tokens(node, emit)?;
-    let store = |new: OperandId, cache: OperandId, coding: Option<Coding>, emit: &mut Emit<'_>| -> Mapped<[OperandId; 2]> {
-        let new = match coding {
-            Some(coding) => coding.quantized(new, emit)?,
-            None => emit.cast(new, emit.data_type(cache))?,
-        };
-        let rows = emit.transpose(new, &[0, 2, 1, 3])?;
-        let rows = emit.reshape(rows, &emit.shape(rows)[1..])?;
-        let held = pages.written(cache, rows, slots, emit)?;
-        let read = pages.read(held, emit)?;
-        let numbers = match coding {
-            Some(coding) => coding.numbers(read, emit)?,
-            None => wide(read, emit)?,
-        };
-        Ok([held, numbers])
-    };
     let kind = |node: &Node<'_>, kind: &str, dtype: &str, scale: usize, width: u32, emit: &mut Emit<'_>| {
         let bits = if node.string(dtype, "")? == "int4" { 4 } else { 8 };
         Coding::with_bits(node, kind, bits, scale, key_heads, width, emit)
     };
     let key_coding = kind(node, "k_quant_type", "k_cache_dtype", 14, width, emit)?;
-    let [key_cache, keys] = store(key, cache, key_coding, emit)?;
+    let [key_cache, keys] = pages.store(key, cache, key_coding, slots, emit)?;
     let mut outputs = vec![key_cache];
     let values = match value {
         Some(value) => {
             let value = apart(value, key_heads, emit)?;
             let value_cache = emit.input(node, 4)?;
             let value_coding = kind(node, "v_quant_type", "v_cache_dtype", 15, emit.shape(value)[3], emit)?;
-            let [held, values] = store(value, value_cache, value_coding, emit)?;
+            let [held, values] = pages.store(value, value_cache, value_coding, slots, emit)?;
             outputs.push(held);
             values
         }

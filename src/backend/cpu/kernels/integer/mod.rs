@@ -190,38 +190,50 @@ struct Weights<'a> {
     taps: [usize; 3],
 }
 
+/// The operands of a product, as rows and columns.
+struct Sides<'a> {
+    rows: Rows,
+    columns: usize,
+    weights: Weights<'a>,
+    bias: Option<OperandId>,
+}
+
+impl<'a> Sides<'a> {
+    fn of(problem: &Problem<'a>, image: TensorDesc<'a>, weights: TensorDesc<'a>) -> Result<Sides<'a>, Reject> {
+        let bytes = weights.bytes().ok_or(Reject("weights that are computed"))?;
+        let signed = image.data_type == Int8;
+        let matrix = |columns: usize, [column, depth]: [usize; 2], bias: Option<OperandId>| {
+            let depth_of_all = image.shape.last().copied().ok_or(Reject("a scalar"))?;
+            let rows = Rows::matrix(image.element_count() / depth_of_all.max(1), depth_of_all, signed);
+            Ok(Sides { rows, columns, weights: Weights { bytes, column, taps: [0, 0, depth] }, bias })
+        };
+        match problem.op {
+            Op::Matmul(_) | Op::QuantizedMatmul(_) => {
+                let (stack, _) = weights.shape.split_last_chunk::<2>().ok_or(Reject("a vector"))?;
+                require(stack.iter().all(|&size| size == 1), "a stack of weights")?;
+                let columns = weights.shape.last().copied().ok_or(Reject("a scalar"))?;
+                matrix(columns, [1, columns], None)
+            }
+            Op::Gemm(op) => {
+                let &[b, c] = weights.shape else { return Err(Reject("weights that are no matrix")) };
+                let (columns, strides) = if op.b_transpose { (b, [c, 1]) } else { (c, [1, c]) };
+                matrix(columns, strides, op.c)
+            }
+            Op::Conv2d(op) => {
+                let (rows, columns, weights) = image_of(op, problem, image, weights.shape, bytes, signed)?;
+                Ok(Sides { rows, columns, weights, bias: op.bias })
+            }
+            _ => Err(Reject("not a matmul, gemm or conv2d")),
+        }
+    }
+}
+
 fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles) -> Accepted<'a> {
     let [left, right] = Factor::of(problem)?;
     require_one_zero_point(problem, &left)?;
     let (image, weights) = (problem.input(left.input), problem.input(right.input));
-    let bytes = weights.bytes().ok_or(Reject("weights that are computed"))?;
-    let signed = image.data_type == Int8;
     let mut consumed: SmallVec<[usize; 2]> = right.packed().collect();
-    let matrix = |columns: usize, [column, depth]: [usize; 2]| {
-        let depth_of_all = image.shape.last().copied().ok_or(Reject("a scalar"))?;
-        let rows = Rows::matrix(image.element_count() / depth_of_all.max(1), depth_of_all, signed);
-        Ok((rows, columns, Weights { bytes, column, taps: [0, 0, depth] }))
-    };
-    let (rows, columns, weights_of, bias) = match problem.op {
-        Op::Matmul(_) | Op::QuantizedMatmul(_) => {
-            let (stack, _) = weights.shape.split_last_chunk::<2>().ok_or(Reject("a vector"))?;
-            require(stack.iter().all(|&size| size == 1), "a stack of weights")?;
-            let columns = weights.shape.last().copied().ok_or(Reject("a scalar"))?;
-            let (rows, columns, weights) = matrix(columns, [1, columns])?;
-            (rows, columns, weights, None)
-        }
-        Op::Gemm(op) => {
-            let &[b, c] = weights.shape else { return Err(Reject("weights that are no matrix")) };
-            let (columns, strides) = if op.b_transpose { (b, [c, 1]) } else { (c, [1, c]) };
-            let (rows, columns, weights) = matrix(columns, strides)?;
-            (rows, columns, weights, op.c)
-        }
-        Op::Conv2d(op) => {
-            let (rows, columns, weights) = image_of(op, problem, image, weights.shape, bytes, signed)?;
-            (rows, columns, weights, op.bias)
-        }
-        _ => return Err(Reject("not a matmul, gemm or conv2d")),
-    };
+    let Sides { rows, columns, weights: weights_of, bias } = Sides::of(problem, image, weights)?;
     let scales = right.scale.map_or(Ok(&[1.0][..]), |scale| problem.input(scale).constant_elements())?;
     let zeros = right.zero_point.map_or(Some(&[0][..]), |zero_point| problem.input(zero_point).bytes());
     let zeros = zeros.ok_or(Reject("zero points that are computed"))?;
