@@ -45,6 +45,21 @@ function npy(name, type, shape, array, order = 'False') {
   return file;
 }
 
+test('a terminal shows how much is loaded, until it is', () => {
+  const shown = (terminal, ...args) => {
+    const { status, stderr } = spawnSync(process.execPath, ['--require', path.join(__dirname, 'processes', terminal), program, ...args], { encoding: 'utf8' });
+    expect(status).toBe(0);
+    return stderr;
+  };
+  const add = ['cache', 'add', model, '--dimension', 'n=2', '--folder', path.join(folder, 'cache')];
+  for (const args of [['run', model, '--dimension', 'n=2'], ['profile', model, '--dimension', 'n=2', '--repeat', '1'], add]) {
+    const stderr = shown('terminal.js', ...args);
+    expect(stderr).toMatch(/\r(loading|packing) model\.onnx \[#{30}\] 100 % of \d+ MiB, \d+ s, memory \d+ MiB/);
+    expect(stderr.endsWith('\r\x1b[K')).toBe(true);
+  }
+  expect(shown('no-terminal.js', 'run', model, '--dimension', 'n=2')).toBe('');
+});
+
 test('run prints what came out', () => {
   const file = npy('x.npy', '<f4', [2, 2], Float32Array.of(1, 2, 3, 4));
   const { status, stdout } = run('run', model, '--dimension', 'n=2', '--input', `x=${file}`, '--repeat', '2', '--json');

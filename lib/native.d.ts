@@ -258,15 +258,18 @@ type InputShape = number[] | number[][] | undefined;
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
  * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. The
- * model's own bytes must have one of the digests, if there is an algorithm. `outline` asks for what importing alone tells of outputs that the file does not describe. Files are
+ * model's own bytes must have one of the digests behind an algorithm, if there are any; those of external data follow their locations. `outline` asks for what importing alone tells of outputs that the file does not describe. Files are
  * mapped if `map` says so.
  */
 export function openOnnx(
   request: Request, context: Handle, fileOrBytes: string | Bytes | Handle, names: string[], sizes: number[], label: string,
   constants: string[], arrays: string[], values: Bytes[], overridable: string[], maxBytes: number,
-  locations: string[], external: (string | Bytes)[], outline: boolean, fpMath: string, algorithm: string, digests: Bytes[],
+  locations: string[], external: (string | Bytes | Handle)[], outline: boolean, fpMath: string, digests: (string | Bytes)[],
+  externalDigests: (string | (string | Bytes)[])[] | undefined,
   memoryLimit: number, cache: string, map: boolean, watch: Handle,
 ): Handle;
+/** The bytes of its files that were read, and all of them; nothing if it is of no file that is read. */
+export function onnxProgress(model: Handle): [read: number, length: number] | undefined;
 /** Nothing more is made of the file. */
 export function releaseOnnxFile(model: Handle): void;
 export function onnxMemoryUsage(model: Handle): MemoryUsage;

@@ -135,10 +135,20 @@ export interface OnnxLoadOptions {
   label?: string;
   /**
    * What the model's own bytes must be, as in Subresource Integrity: `sha256-`, `sha384-` or `sha512-` and the digest in base64; several are
-   * separated by spaces, and one of the strongest algorithm must match. Other bytes are refused with an `OperationError`. External data is
-   * not checked.
+   * separated by spaces, and one of the strongest algorithm must match. Other bytes are refused with an `OperationError`. For external data
+   * see `externalIntegrity`.
    */
   integrity?: string;
+  /**
+   * Files with the model's external data, by the location that the model has for each. They take precedence over files beside the model; a model
+   * that is not loaded from a path needs them.
+   */
+  externalData?: Record<string, OnnxSource>;
+  /**
+   * What external data must be, by the location that the model has for each file, as in `integrity`. Every file that the model reads must be
+   * among them. Default: external data is not checked.
+   */
+  externalIntegrity?: Record<string, string>;
   /**
    * Joins runs that wait for the model, and runs them as one. A model that computes rows from other rows is refused with a
    * `NotSupportedError` that names the node. Default: `false`.
@@ -157,7 +167,10 @@ export interface OnnxLoadOptions {
   map?: boolean;
   /** Cancels the load, which rejects with the signal's reason at once and stops. A stream that is being read is cancelled. */
   signal?: AbortSignal;
-  /** Called for each piece of a stream that has arrived. `total` is undefined if the source does not tell its length. */
+  /**
+   * Called for each piece of a stream that has arrived, and then ten times a second while files are read. The numbers are bytes of all files
+   * together. `total` is undefined if a stream does not tell its length. What it throws rejects the load.
+   */
   onProgress?: (progress: { loaded: number; total: number | undefined }) => void;
 }
 
@@ -363,7 +376,7 @@ export class OnnxModel {
  * Loads an ONNX model: reads it in the background, and imports and compiles it if its shapes are known. Open dimensions that
  * `freeDimensions` does not fix may differ from run to run. If the file changes, the model computes with the old weights or
  * rejects with an `OperationError`. External data
- * must be in the folder of the file, or in the folder where the file really is, if its path is a link.
+ * that `externalData` does not have must be in the folder of the file, or in the folder where the file really is, if its path is a link.
  */
 export function loadOnnx(
   context: MLContext,

@@ -68,8 +68,8 @@ function write(folder) {
     const trials = stdout.trim().split('\n').map(JSON.parse);
     expect(trials).toHaveLength(50);
     expect(trials.filter(({ ends }) => ends.some((end) => !['right', 'named', 'refused', 'new'].includes(end)))).toEqual([]);
-    // Files that are replaced or removed once they are open are still there.
-    const kept = trials.filter(({ kind, when }) => ['replace', 'remove'].includes(kind) && when !== 'loading');
+    // Files that are replaced, removed, renamed or closed to others once they are open are still there.
+    const kept = trials.filter(({ kind, when }) => ['replace', 'remove', 'rename', 'rights'].includes(kind) && when !== 'loading');
     expect(kept.length).toBeGreaterThan(0);
     expect(kept.filter(({ ends }) => ends.some((end) => end !== 'right'))).toEqual([]);
   }, 120_000);

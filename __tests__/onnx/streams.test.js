@@ -4,20 +4,27 @@ const { createHash } = require('node:crypto');
 const { createReadStream, mkdtempSync, promises, rmSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { pathToFileURL } = require('node:url');
 const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
 const { tensor, writeModel } = require('./write.js');
 
 const WIDTH = 256;
 
-function bytesOfModel() {
+const digestOf = (algorithm, bytes) => `${algorithm}-${createHash(algorithm).update(bytes).digest('base64')}`;
+
+function inside() {
   const weights = Float32Array.from({ length: WIDTH * WIDTH }, (_, i) => (i % WIDTH === Math.floor(i / WIDTH) ? 2 : 0));
+  return tensor('w', 'float', [WIDTH, WIDTH], weights);
+}
+
+function bytesOfModel(initializers = [inside()]) {
   return writeModel({
     opset: 21,
     inputs: [{ name: 'x', type: 'float', shape: [1, WIDTH] }],
     outputs: [{ name: 'y' }],
     nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
-    initializers: [tensor('w', 'float', [WIDTH, WIDTH], weights)],
+    initializers,
   });
 }
 
@@ -116,7 +123,7 @@ describe('a model from a stream', () => {
   });
 
   test('and any other is checked against its digest', async () => {
-    const digest = (algorithm) => `${algorithm}-${createHash(algorithm).update(bytes).digest('base64')}`;
+    const digest = (algorithm) => digestOf(algorithm, bytes);
     const wrong = `sha512-${Buffer.alloc(64).toString('base64')}`;
     for (const integrity of [digest('sha256'), digest('sha384'), `${wrong} ${digest('sha512')}`, `sha256-${Buffer.alloc(32).toString('base64')} ${digest('sha512')}`]) {
       for (const source of [file, bytes, pieces(50_000)]) await computes(await loadOnnx(context, source, { integrity }));
@@ -125,6 +132,106 @@ describe('a model from a stream', () => {
     await expect(loadOnnx(context, file, { integrity: `${digest('sha256')} ${wrong}` })).rejects.toThrow(/integrity: found \d+ bytes with the sha512 digest/);
     await expect(loadOnnx(context, file, { integrity: 'md5-abc' })).rejects.toThrow("options: integrity: found 'md5-abc'");
     await expect(loadOnnx(context, file, { integrity: 'sha256-YWJj' })).rejects.toThrow('options: integrity');
+  });
+
+  describe('with external data', () => {
+    const outside = Buffer.alloc(4 * WIDTH * WIDTH);
+    const weights = new Float32Array(outside.buffer, outside.byteOffset, WIDTH * WIDTH);
+    for (let i = 0; i < WIDTH; i++) weights[i * WIDTH + i] = 2;
+    const named = (location) => {
+      const externalData = Object.entries({ location, offset: 0, length: outside.length }).map(([key, value]) => ({ key, value: String(value) }));
+      return { name: 'w', dims: [WIDTH, WIDTH], dataType: 1, dataLocation: 1, externalData };
+    };
+    const small = bytesOfModel([named('w.data')]);
+    const paths = { model: path.join(folder, 'small.onnx'), data: path.join(folder, 'w.data'), elsewhere: path.join(folder, 'elsewhere') };
+    beforeAll(() => {
+      writeFileSync(paths.model, small);
+      writeFileSync(paths.data, outside);
+      writeFileSync(paths.elsewhere, outside);
+    });
+
+    async function* parts() {
+      for (let i = 0; i < outside.length; i += 50_000) yield outside.subarray(i, i + 50_000);
+    }
+    const both = small.length + outside.length;
+    const externals = {
+      'a ReadableStream': [() => ReadableStream.from(parts()), undefined],
+      'a Response': [() => new Response(outside, { headers: { 'content-length': `${outside.length}` } }), both],
+      'a Blob': [() => new Blob([outside]), both],
+      'a FileHandle': [() => promises.open(paths.data), both],
+      'an async iterable': [() => parts(), undefined],
+    };
+
+    test.each(Object.keys(externals))('from %s', async (name) => {
+      const [make, total] = externals[name];
+      const told = [];
+      const source = await make();
+      const options = {
+        externalData: { './w.data': source },
+        integrity: digestOf('sha256', small),
+        externalIntegrity: { 'w.data': digestOf('sha384', outside) },
+        onProgress: (progress) => told.push(progress),
+      };
+      await computes(await loadOnnx(context, new Blob([small]), options));
+      expect(told.at(-1)).toEqual({ loaded: both, total });
+      expect(told.map(({ loaded }) => loaded)).toEqual(told.map(({ loaded }) => loaded).sort((a, b) => a - b));
+      if (name === 'a FileHandle') await source.close();
+    });
+
+    test('from paths and bytes, and files tell their progress', async () => {
+      for (const source of [paths.elsewhere, pathToFileURL(paths.elsewhere), outside]) {
+        await computes(await loadOnnx(context, small, { externalData: { 'w.data': source } }));
+      }
+      const told = [];
+      await computes(await loadOnnx(context, paths.model, { onProgress: (progress) => told.push(progress) }));
+      expect(told.at(-1)).toEqual({ loaded: both, total: both });
+      expect(told.filter(({ loaded, total }) => loaded > total)).toEqual([]);
+      const thrown = new Error('not this one');
+      const onProgress = () => {
+        throw thrown;
+      };
+      await expect(loadOnnx(context, paths.model, { onProgress })).rejects.toBe(thrown);
+    });
+
+    test('is checked, wherever it comes from', async () => {
+      const good = { 'w.data': digestOf('sha256', outside) };
+      const wrong = { 'w.data': digestOf('sha256', small) };
+      const given = [{}, { externalData: { 'w.data': paths.elsewhere } }, { externalData: { 'w.data': outside } }];
+      for (const options of [...given, { externalData: { 'w.data': new Blob([outside]) } }]) {
+        await computes(await loadOnnx(context, paths.model, { ...options, externalIntegrity: good }));
+        const refused = loadOnnx(context, paths.model, { ...options, externalIntegrity: wrong });
+        await expect(refused).rejects.toThrow(/externalIntegrity: "w.data": found 262144 bytes with the sha256 digest/);
+        const unnamed = loadOnnx(context, paths.model, { ...options, externalIntegrity: { other: good['w.data'] } });
+        await expect(unnamed).rejects.toThrow('externalIntegrity: found no digest for the external data "w.data"');
+      }
+    });
+
+    test('ends with the first stream that fails, and the others hear of it', async () => {
+      const controller = new AbortController();
+      const cancelled = [];
+      const endless = (name) => new ReadableStream({ pull: (stream) => stream.enqueue(new Uint8Array(1000)), cancel: () => cancelled.push(name) });
+      async function* broken() {
+        yield outside.subarray(0, 1000);
+        throw new Error('the network is gone');
+      }
+      await expect(loadOnnx(context, endless('model'), { externalData: { 'w.data': broken() } })).rejects.toThrow('the network is gone');
+      await new Promise(setImmediate);
+      expect(cancelled).toEqual(['model']);
+      const onProgress = ({ loaded }) => loaded >= 5000 && controller.abort(new Error('enough'));
+      const loading = loadOnnx(context, endless('one'), { externalData: { 'w.data': endless('two') }, signal: controller.signal, onProgress });
+      await expect(loading).rejects.toThrow('enough');
+      await new Promise(setImmediate);
+      expect(cancelled.sort()).toEqual(['model', 'one', 'two']);
+    });
+
+    test('takes options that are right', async () => {
+      const load = (options) => loadOnnx(context, small, options);
+      await expect(load({ externalData: 1 })).rejects.toThrow('options: externalData: found 1, allowed an object');
+      await expect(load({ externalData: { 'w.data': 1 } })).rejects.toThrow("options: externalData: 'w.data': found 1, allowed");
+      await expect(load({ externalIntegrity: 'x' })).rejects.toThrow("options: externalIntegrity: found 'x', allowed an object");
+      await expect(load({ externalIntegrity: { 'w.data': 'md5-abc' } })).rejects.toThrow("options: externalIntegrity: 'w.data': found 'md5-abc'");
+      await expect(load({ externalIntegrity: { 'w.data': undefined } })).rejects.toThrow("'w.data': found undefined");
+    });
   });
 
   test('takes options that are right', async () => {

@@ -3,7 +3,7 @@
 // changing-files.js FOLDER SEED TRIALS: loads and runs models of FOLDER while their files change, and writes a line for each trial: how it
 // ended. A result is `right` or `wrong`; an error is `named` if it names a file.
 
-const { closeSync, copyFileSync, ftruncateSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } = require('node:fs');
+const { chmodSync, closeSync, copyFileSync, ftruncateSync, openSync, readFileSync, renameSync, rmSync, statSync, unlinkSync, utimesSync, writeSync } = require('node:fs');
 const path = require('node:path');
 const { loadOnnx } = require('../../lib/onnx.js');
 const { generator } = require('../onnx/random.js');
@@ -25,6 +25,14 @@ const CHANGES = {
     renameSync(other, file);
   },
   remove: (file) => unlinkSync(file),
+  rename: (file) => renameSync(file, `${file}.moved`),
+  rights: (file, random) => chmodSync(file, random() < 0.5 ? 0o400 : 0o640),
+  // Other bytes, as old as those before.
+  disguise(file, random, length) {
+    const { atime, mtime } = statSync(file);
+    CHANGES.overwrite(file, random, length);
+    utimesSync(file, atime, mtime);
+  },
 };
 
 function edit(file, change) {
@@ -48,6 +56,7 @@ async function main() {
   for (let trial = 0; trial < Number(trials); trial++) {
     const names = ['inside.onnx', 'outside.onnx', 'outside.data'];
     // Files of a trial, so that no model of an earlier one has the weights.
+    for (const name of names) rmSync(path.join(folder, name), { force: true });
     for (const name of names) copyFileSync(path.join(folder, 'originals', name), path.join(folder, name));
     const name = random() < 0.5 ? 'inside.onnx' : 'outside.onnx';
     const changed = path.join(folder, name === 'inside.onnx' ? name : 'outside.data');

@@ -54,6 +54,14 @@ async function start(...args) {
 
 const post = (origin, model, shape, agent) => fetch(`${origin}/v2/models/${model}/infer`, { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape, data: [1, 2].slice(0, shape[1]) }] }), ...agent });
 
+test('tells at the start how much of each model is loaded', async () => {
+  const told = [];
+  const server = await createServer({ models, onProgress: (progress) => told.push(progress) });
+  await server.close();
+  const ends = told.filter(({ loaded, total }) => loaded === total);
+  expect(ends.map(({ model, number, count }) => [model, number, count])).toEqual([['double', 1, 2], ['slow', 2, 2]]);
+});
+
 test('answers everything that it has accepted before SIGTERM, refuses what comes later, and ends with 0', async () => {
   const { child, origin, ended, ready } = await start();
   await ready();

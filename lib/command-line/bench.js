@@ -52,7 +52,7 @@ async function run(args) {
   const context = await openContext(values);
   const rssBefore = process.memoryUsage.rss();
   const start = performance.now();
-  const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
+  const model = await withProgress('loading', file, (onProgress) => loadOnnx(context, file, { freeDimensions: dimensions, constants, onProgress }));
   const loadMs = performance.now() - start;
   const signatures = shapedInputs(model.inputs, given, givenShapes(values.shape));
   if (before !== undefined) requireSame(values.compare, before, signatures);

@@ -78,11 +78,11 @@ const actions = {
     const { loadOnnx } = require('../onnx.js');
     const context = await openContext({ ...values, device: 'cpu' });
     const shapes = givenShapes(values.shape);
-    const load = async () => {
-      const model = await loadOnnx(context, file, { freeDimensions: freeDimensions(values.dimension), cache: folder });
+    const load = async (onProgress) => {
+      const model = await loadOnnx(context, file, { freeDimensions: freeDimensions(values.dimension), cache: folder, onProgress });
       if (Object.keys(shapes).length > 0) await model.prepare([shapes]);
     };
-    await withProgress('packing', file, load());
+    await withProgress('packing', file, load);
     native.finishCache();
     const state = native.cacheState();
     if (state === undefined) throw new Error(`${folder} cannot be used as a cache`);

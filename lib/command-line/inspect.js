@@ -24,11 +24,11 @@ async function run(args) {
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
-  const summary = await withProgress('reading', file, inspectOnnx(file));
+  const summary = await withProgress('reading', file, () => inspectOnnx(file));
   const context = await openContext(values);
   const result = { model: file, ...summary, memory: undefined, notLoaded: undefined };
   try {
-    const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
+    const model = await withProgress('loading', file, (onProgress) => loadOnnx(context, file, { freeDimensions: dimensions, constants, onProgress }));
     result.memory = context.memoryUsage();
     result.openDimensions = [...new Set(model.inputs.flatMap(({ shape }) => (shape ?? []).filter((size) => typeof size === 'string')))];
     result.cuts = model.cuts;

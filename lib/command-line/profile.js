@@ -46,7 +46,7 @@ async function run(args) {
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const context = await openContext({ ...values, device: 'cpu' });
-  const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
+  const model = await withProgress('loading', file, (onProgress) => loadOnnx(context, file, { freeDimensions: dimensions, constants, onProgress }));
   const signatures = shapedInputs(model.inputs, given, givenShapes(values.shape));
   const arrays = makeInputs(signatures, given, count('seed', values.seed));
   const inputs = Object.fromEntries(signatures.map(({ name, shape }) => [name, { data: arrays[name], shape }]));

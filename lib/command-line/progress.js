@@ -7,29 +7,54 @@ const path = require('node:path');
 
 const { stderr } = process;
 
+const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
+
+/** How much of something is done. @param {number} part from 0 to 1 */
+const bar = (part) => `[${'#'.repeat(Math.round(part * 30)).padEnd(30, '.')}] ${Math.round(part * 100)} %`;
+
 /**
  * @template T
  * @param {string} what
  * @param {string} file
- * @param {Promise<T>} work
+ * @param {(onProgress?: (progress: {loaded: number, total: number | undefined}) => void) => Promise<T>} work
  * @returns {Promise<T>}
  */
 async function withProgress(what, file, work) {
-  if (!stderr.isTTY) return work;
+  if (!stderr.isTTY) return await work();
   const start = performance.now();
-  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  let done = `(${mib(size)}) …`;
   // The event loop is free meanwhile: everything happens in the background.
-  const timer = setInterval(() => {
+  const draw = () => {
     const seconds = ((performance.now() - start) / 1000).toFixed(0);
-    stderr.write(`\r${what} ${path.basename(file)} (${mib(size)}) … ${seconds} s, memory ${mib(process.memoryUsage.rss())}\x1b[K`);
-  }, 200);
+    stderr.write(`\r${what} ${path.basename(file)} ${done} ${seconds} s, memory ${mib(process.memoryUsage.rss())}\x1b[K`);
+  };
+  const timer = setInterval(draw, 200);
   try {
-    return await work;
+    return await work(({ loaded, total }) => {
+      if (total > 0) done = `${bar(loaded / total)} of ${mib(total)},`;
+      draw();
+    });
   } finally {
     clearInterval(timer);
-    stderr.write('\r\x1b[K');
+    erase();
   }
+}
+
+function erase() {
+  stderr.write('\r\x1b[K');
+}
+
+/**
+ * Shows how models are loaded, one after the other, on a terminal.
+ * @returns {((progress: {model: string, number: number, count: number, loaded: number, total: number | undefined}) => void) | undefined}
+ */
+function modelsProgress() {
+  if (!stderr.isTTY) return undefined;
+  return ({ model, number, count, loaded, total }) => {
+    if (loaded === total) erase();
+    else stderr.write(`\rloading ${model} (${number} of ${count}) ${total === undefined ? mib(loaded) : `${bar(loaded / total)} of ${mib(total)}`}\x1b[K`);
+  };
 }
 
 /** Shows how much is done, on a terminal. */
@@ -50,13 +75,12 @@ class Bar {
   step() {
     this.#done++;
     if (!stderr.isTTY) return;
-    const part = this.#done / this.#steps;
-    stderr.write(`\r${this.#what} [${'#'.repeat(Math.round(part * 30)).padEnd(30, '.')}] ${Math.round(part * 100)} %\x1b[K`);
+    stderr.write(`\r${this.#what} ${bar(this.#done / this.#steps)}\x1b[K`);
   }
 
   end() {
-    if (stderr.isTTY) stderr.write('\r\x1b[K');
+    if (stderr.isTTY) erase();
   }
 }
 
-module.exports = { Bar, withProgress };
+module.exports = { Bar, modelsProgress, withProgress };

@@ -38,7 +38,7 @@ async function run(args) {
   const [repeat, seed] = [count('repeat', values.repeat), count('seed', values.seed)];
   const context = await openContext(values);
   const start = performance.now();
-  const model = await withProgress('loading', file, loadOnnx(context, file, { freeDimensions: dimensions, constants }));
+  const model = await withProgress('loading', file, (onProgress) => loadOnnx(context, file, { freeDimensions: dimensions, constants, onProgress }));
   const loadMs = performance.now() - start;
   const signatures = shapedInputs(model.inputs, given, shapes);
   const arrays = makeInputs(signatures, given, seed);

@@ -4,6 +4,7 @@ const { createRequire } = require('node:module');
 const path = require('node:path');
 const version = require('../version.js');
 const { Usage, readOptions } = require('./options.js');
+const { modelsProgress } = require('./progress.js');
 
 const usage = `webnn-node serve FOLDER [options]
 
@@ -70,6 +71,7 @@ function choices(values, folder) {
     tlsCert: values['tls-cert'],
     tlsKey: values['tls-key'],
     onnx: onnxOptions(values),
+    onProgress: modelsProgress(),
     logLevel,
   };
   // What is not given is the server's choice.

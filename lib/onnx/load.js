@@ -15,14 +15,15 @@ const { quote, show, viewName } = require('../show.js');
 const { trace } = require('../trace.js');
 const { emitWarning } = require('../warnings.js');
 const { argument } = require('../webidl.js');
-const { NO_DIGESTS, integrityOf } = require('./integrity.js');
+const { externalIntegrityOf, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
 const { batchingOptions, requireBytes, requireMemoryLimit } = require('./options.js');
 const { peakOf } = require('./peak.js');
+const { Progress } = require('./progress.js');
 const { refusal } = require('./refusal.js');
-const { modelSource } = require('./source.js');
-const { receive, streamOf } = require('./stream.js');
+const { findExternal, findSource } = require('./source.js');
+const { receiveAll } = require('./stream.js');
 const { loadWatched, requireSignal } = require('./watch.js');
 
 const NAME = 'loadOnnx';
@@ -39,10 +40,10 @@ async function loadOnnx(context, source, options = {}) {
   } catch (error) {
     throw conversionError(error, NAME);
   }
-  const stream = streamOf(NAME, source);
-  const origin = stream === undefined ? modelSource(NAME, source) : undefined;
+  const own = findSource(NAME, source);
   const checked = requireObject('options', options);
-  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache, map = false } = checked;
+  const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache, map = false, externalData, externalIntegrity } = checked;
+  const external = findExternal(NAME, externalData);
   const wish = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
@@ -51,6 +52,7 @@ async function loadOnnx(context, source, options = {}) {
     memoryLimit: memoryLimit === undefined ? undefined : requireMemoryLimit(NAME, memoryLimit),
     fpMath: fpMathOption(NAME, '', fpMath),
     digests: integrityOf(NAME, integrity),
+    externalDigests: externalIntegrityOf(NAME, externalIntegrity),
     batching: batchingOptions(NAME, batching),
     cache: folderOption(NAME, '', cache),
     map: Boolean(map),
@@ -59,19 +61,33 @@ async function loadOnnx(context, source, options = {}) {
   requireFunction('onProgress', onProgress);
   if (state.lost) throw invalidState(NAME, label, CONTEXT_LOST);
   signal?.throwIfAborted();
-  const describe = (from) => () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
-  const opened = async (from, watch, life) => {
-    const file = await open(state, `${label}`, from, { ...wish, watch });
+  const progress = new Progress(onProgress, signal);
+  const [from, ...others] = await origins([own, ...external.values()], `${label}`, { signal, progress, state });
+  const describe = () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
+  const opened = async (watch, life) => {
+    const given = new Map([...external.keys()].map((location, i) => [location, others[i]]));
+    const file = await open(state, `${label}`, from, { ...wish, external: given, watch, progress });
+    progress.look(file.handle);
     return createOnnxModel(await modelOf(context, state, `${label}`, file, { batching: wish.batching, life }));
   };
-  const load = (from) => loadWatched(signal, (watch, life) => traced('load', describe(from), () => opened(from, watch, life)));
-  if (stream === undefined) return await load(origin);
-  const received = await receive(NAME, `${label}`, stream, { signal, onProgress });
+  return await loadWatched(signal, (watch, life) => traced('load', describe, () => progress.during(() => opened(watch, life))));
+}
+
+/**
+ * What the native side takes: of streams the handles of their bytes, once all have arrived.
+ * @param {import('./source.js').Found[]} sources
+ * @param {string} label
+ * @param {{signal?: AbortSignal, progress: Progress, state: import('../states').ContextState}} options
+ */
+async function origins(sources, label, { signal, progress, state }) {
+  const streams = sources.flatMap(({ stream }) => (stream === undefined ? [] : [stream]));
+  if (streams.length === 0) return sources.map(({ origin }) => origin);
+  const received = await receiveAll(NAME, label, streams, { signal, progress });
   if (state.lost) {
-    native.dropReceived(received);
+    for (const handle of received) native.dropReceived(handle);
     throw invalidState(NAME, label, CONTEXT_LOST);
   }
-  return await load(received);
+  return sources.map(({ origin }) => origin ?? received.shift());
 }
 
 /**
@@ -85,16 +101,18 @@ async function loadOnnx(context, source, options = {}) {
  * @param {string[]} [wish.overridable] inputs
  * @param {number} [wish.maxBytes]
  * @param {number} [wish.memoryLimit]
- * @param {Map<string, string | object>} [wish.external] files by their locations
+ * @param {Map<string, string | object | number>} [wish.external] files by their locations
  * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
  * @param {string} [wish.fpMath]
- * @param {{algorithm: string, values: Uint8Array[]}} [wish.digests] what the model's bytes must have one of
+ * @param {import('./integrity.js').Digests} [wish.digests] what the model's bytes must have one of
+ * @param {(string | import('./integrity.js').Digests)[]} [wish.externalDigests] what external data must have one of, by locations
  * @param {string} [wish.cache] the folder of packed weights; '' for none
  * @param {boolean} [wish.map] whether files are mapped
  * @param {number} [wish.watch]
+ * @param {Progress} [wish.progress]
  */
 async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = NO_DIGESTS, memoryLimit = -1, cache = '', map = false, watch = 0 } = wish;
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = [], externalDigests, memoryLimit = -1, cache = '', map = false, watch = 0, progress } = wish;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -102,8 +120,9 @@ async function open(context, label, origin, wish) {
     handle = native.openOnnx(
       ...[request, context.handle, origin, Object.keys(sizes), Object.values(sizes), label],
       ...[Object.keys(constants), arrays.map(viewName), arrays, overridable, maxBytes],
-      ...[[...external.keys()], [...external.values()], outline, fpMath, digests.algorithm, digests.values, memoryLimit, cache, map, watch],
+      ...[[...external.keys()], [...external.values()], outline, fpMath, digests, externalDigests, memoryLimit, cache, map, watch],
     );
+    progress?.follow(handle);
   });
   return { handle, opened };
 }

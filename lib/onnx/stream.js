@@ -19,11 +19,12 @@ const PIECE = 1 << 20;
  * The stream of a source, if it is one: a ReadableStream, a Response, a Blob, a FileHandle of node:fs/promises, or any async iterable.
  * @param {string} operator
  * @param {any} source
+ * @param {string} [name] of the source, for messages
  * @returns {Stream | undefined}
  */
-function streamOf(operator, source) {
+function streamOf(operator, source, name = 'source') {
   if (typeof source !== 'object' || source === null) return undefined;
-  if (isTagged(source, 'Response')) return response(operator, source);
+  if (isTagged(source, 'Response')) return response(operator, source, name);
   if (isTagged(source, 'Blob') || isTagged(source, 'File')) return { pieces: source.stream(), total: source.size };
   if (typeof source.read === 'function' && typeof source.fd === 'number') return fileHandle(source);
   if (typeof source[Symbol.asyncIterator] === 'function') return { pieces: source, total: undefined };
@@ -35,11 +36,11 @@ function isTagged(source, name) {
   return Object.prototype.toString.call(source) === `[object ${name}]`;
 }
 
-function response(operator, source) {
+function response(operator, source, name) {
   if (!source.ok) {
-    throw exception('OperationError', `${operator}: source: found a response with status ${source.status}, allowed one that succeeded`);
+    throw exception('OperationError', `${operator}: ${name}: found a response with status ${source.status}, allowed one that succeeded`);
   }
-  if (source.bodyUsed || source.body === null) throw typeError(operator, '', 'source: found a response without a body to read, allowed one that nobody has read');
+  if (source.bodyUsed || source.body === null) throw typeError(operator, '', `${name}: found a response without a body to read, allowed one that nobody has read`);
   // The length of what is sent is not that of what is read if it is compressed.
   const length = source.headers.get('content-encoding') === null ? source.headers.get('content-length') : null;
   return { pieces: source.body, total: length === null ? undefined : Number(length) };
@@ -59,42 +60,60 @@ function fileHandle(handle) {
 }
 
 /**
- * Reads a stream to its end. The result is the handle of its bytes, which belongs to the caller.
+ * Reads streams to their ends, side by side. The results are the handles of their bytes, which belong to the caller. If one fails, all end.
  * @param {string} operator
  * @param {string} label
- * @param {Stream} stream
- * @param {{signal?: AbortSignal, onProgress?: (progress: {loaded: number, total: number | undefined}) => void}} options
- * @returns {Promise<number>}
+ * @param {Stream[]} streams
+ * @param {{signal?: AbortSignal, progress: import('./progress.js').Progress}} options
+ * @returns {Promise<number[]>}
  */
-async function receive(operator, label, { pieces, total: length }, { signal, onProgress }) {
-  const total = typeof length === 'function' ? await length() : length;
+async function receiveAll(operator, label, streams, { signal, progress }) {
+  /** @type {(reason: unknown) => void} */
+  let stop;
+  const stopped = new Promise((_, reject) => {
+    stop = reject;
+  });
+  stopped.catch(() => {});
+  const abort = () => stop(signal.reason);
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    const totals = await Promise.all(streams.map(({ total }) => (typeof total === 'function' ? total() : total)));
+    progress.expect(totals);
+    const count = (length) => {
+      progress.received(length);
+      signal?.throwIfAborted();
+    };
+    const receiving = streams.map((stream, i) => receive(operator, label, stream.pieces, { total: totals[i], stopped, count }));
+    for (const one of receiving) one.catch((error) => stop(error));
+    const ended = await Promise.allSettled(receiving);
+    const handles = ended.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
+    if (handles.length === streams.length) return handles;
+    for (const handle of handles) native.dropReceived(handle);
+    // The reason of the first that failed.
+    return await stopped;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Reads one. */
+async function receive(operator, label, pieces, { total, stopped, count }) {
   // Before there is a handle: a stream that somebody else reads throws here.
   const iterator = pieces[Symbol.asyncIterator]();
   const handle = natively(() => native.receiveBytes(Number.isSafeInteger(total) && total > 0 ? total : 0));
-  let abort;
-  const aborted = new Promise((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal?.addEventListener('abort', abort, { once: true });
-  });
-  aborted.catch(() => {});
   try {
-    signal?.throwIfAborted();
-    for (let loaded = 0; ; ) {
-      const { done, value } = await Promise.race([iterator.next(), aborted]);
+    for (;;) {
+      const { done, value } = await Promise.race([stopped, iterator.next()]);
       if (done) return handle;
       const piece = toBytes(operator, label, value);
       natively(() => native.receivePiece(handle, piece));
-      loaded += piece.byteLength;
-      onProgress?.({ loaded, total });
-      signal?.throwIfAborted();
+      count(piece.byteLength);
     }
   } catch (error) {
     native.dropReceived(handle);
     // The source is told, and nobody waits for it: it may never answer.
     Promise.resolve(iterator.return?.()).catch(() => {});
     throw error;
-  } finally {
-    signal?.removeEventListener('abort', abort);
   }
 }
 
@@ -113,4 +132,4 @@ function toBytes(operator, label, piece) {
   return viewable(piece);
 }
 
-module.exports = { receive, streamOf };
+module.exports = { receiveAll, streamOf };

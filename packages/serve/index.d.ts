@@ -30,6 +30,8 @@ export interface ServeOptions {
   https?: { cert: string | Buffer; key: string | Buffer };
   /** `false`: the promise resolves before the models are loaded. Default: `true`. */
   waits?: boolean;
+  /** Called while models are loaded at the start, with the bytes of the model under way, and its number among so many. */
+  onProgress?: (progress: { model: string; number: number; count: number; loaded: number; total: number | undefined }) => void;
   /** The most bytes of a request. Default: 64 MiB. */
   bodyLimit?: number;
   /** The most elements of all inputs of a request. Default: 2²⁶. */

@@ -12,6 +12,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
@@ -62,6 +63,8 @@ pub struct FileState {
     changed: [i64; 2],
     /// How many names it has.
     names: u64,
+    /// Who owns it, and what they may do with it.
+    rights: [u32; 3],
 }
 
 #[cfg(unix)]
@@ -73,19 +76,25 @@ impl FileState {
     #[cfg(unix)]
     fn new(_: &Path, metadata: &Metadata) -> io::Result<FileState> {
         use std::os::unix::fs::MetadataExt;
-        Ok(FileState {
-            file: [metadata.dev(), metadata.ino()],
-            length: metadata.len(),
-            written: metadata.modified().ok(),
-            changed: [metadata.ctime(), metadata.ctime_nsec()],
-            names: metadata.nlink(),
-        })
+        Ok(FileState::with_number([metadata.dev(), metadata.ino()], metadata))
     }
 
     #[cfg(not(unix))]
     fn new(path: &Path, metadata: &Metadata) -> io::Result<FileState> {
-        let written = metadata.modified().ok();
-        Ok(FileState { file: std::fs::canonicalize(path)?, length: metadata.len(), written, changed: [0; 2], names: 1 })
+        Ok(FileState::with_number(std::fs::canonicalize(path)?, metadata))
+    }
+
+    fn with_number(file: FileNumber, metadata: &Metadata) -> FileState {
+        let (length, written) = (metadata.len(), metadata.modified().ok());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let changed = [metadata.ctime(), metadata.ctime_nsec()];
+            let rights = [metadata.mode(), metadata.uid(), metadata.gid()];
+            FileState { file, length, written, changed, names: metadata.nlink(), rights }
+        }
+        #[cfg(not(unix))]
+        FileState { file, length, written, changed: [0; 2], names: 1, rights: [0; 3] }
     }
 
     /// The state of an open file, as soon as a later change would show in it.
@@ -118,17 +127,33 @@ impl FileState {
         None
     }
 
-    /// Whether the content is still that of this state. Who removes the file, or puts another one in its place, changes only how many
-    /// names it has.
-    fn is_of(&self, now: &Metadata) -> bool {
+    /// The present state of the same open file, if its content is still that of this state.
+    ///
+    /// A new name, the end of a name, and other rights change nothing in the content. They show in the time of the change, and so does somebody who
+    /// writes to the file and then sets the time of writing back: such a time must have another reason that can be seen.
+    fn after(&self, path: &Path, now: &Metadata) -> Option<FileState> {
+        if self.length != now.len() || self.written != now.modified().ok() {
+            return None;
+        }
         #[cfg(unix)]
-        let is_untouched = {
-            use std::os::unix::fs::MetadataExt;
-            self.changed == [now.ctime(), now.ctime_nsec()] || self.names != now.nlink()
-        };
+        let file = self.file;
         #[cfg(not(unix))]
-        let is_untouched = true;
-        self.length == now.len() && self.written == now.modified().ok() && is_untouched
+        let file = self.file.clone();
+        let now = FileState::with_number(file, now);
+        let is_explained = || self.names != now.names || self.rights != now.rights || !now.is_at(path);
+        (self.changed == now.changed || is_explained()).then_some(now)
+    }
+
+    /// Whether the path leads to the file.
+    #[cfg(unix)]
+    fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).is_ok_and(|found| self.file == [found.dev(), found.ino()])
+    }
+
+    #[cfg(not(unix))]
+    fn is_at(&self, _: &Path) -> bool {
+        true
     }
 }
 
@@ -164,9 +189,13 @@ pub struct FileBytes {
     start: *mut u8,
     length: usize,
     file: Arc<File>,
+    /// Where it was, whatever folder the process is in later.
     path: PathBuf,
-    state: FileState,
+    /// As it was when its content was last found to be the same.
+    state: Mutex<FileState>,
     blocks: Mutex<Vec<Block>>,
+    /// Bytes that were read at least once.
+    read: AtomicUsize,
 }
 
 // SAFETY: the memory belongs to this value. Blocks are written and given back under the lock, and only while nobody has a pin.
@@ -199,8 +228,10 @@ impl FileBytes {
         let _ = memory.advise(memmap2::Advice::NoHugePage);
         let blocks = Mutex::new(filled(Block::default(), length.div_ceil(BLOCK))?);
         let start = memory.as_mut_ptr();
-        let path = path.to_owned();
-        let made = Arc::new(FileBytes { _memory: memory, start, length, file: Arc::new(file), path, state, blocks });
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let state = Mutex::new(state);
+        let read = AtomicUsize::new(0);
+        let made = Arc::new(FileBytes { _memory: memory, start, length, file: Arc::new(file), path, state, blocks, read });
         FILES.write().unwrap_or_else(PoisonError::into_inner).insert(start.addr(), Arc::downgrade(&made));
         Ok(made)
     }
@@ -244,20 +275,31 @@ impl FileBytes {
         let is_whole = read.map_err(|error| unreadable(&self.path, error))?;
         // The time of a change is noted before anybody can read it.
         let metadata = self.file.metadata().map_err(|error| unreadable(&self.path, error))?;
-        let is_same = self.state.is_of(&metadata);
-        let fits = |(number, block): (usize, &mut Block)| {
+        let is_same = self.is_same(&metadata);
+        let mut is_new = 0;
+        let mut fits = |(number, block): (usize, &mut Block)| {
             let start = (range.start + number) * BLOCK;
             // SAFETY: the block was just read, and nobody writes to it.
             let bytes = unsafe { std::slice::from_raw_parts(self.start.add(start), BLOCK.min(self.length - start)) };
             let hash = xxh3_64(bytes);
             let fits = block.hash.map_or(is_same, |known| known == hash);
-            block.hash = block.hash.or(fits.then_some(hash));
+            if fits && block.hash.is_none() {
+                block.hash = Some(hash);
+                is_new += bytes.len();
+            }
             fits
         };
-        if !is_whole || !blocks.iter_mut().enumerate().all(fits) {
-            return Err(has_changed(&self.path));
-        }
-        Ok(())
+        let is_as_before = is_whole && blocks.iter_mut().enumerate().all(&mut fits);
+        self.read.fetch_add(is_new, Ordering::Relaxed);
+        if is_as_before { Ok(()) } else { Err(has_changed(&self.path)) }
+    }
+
+    fn is_same(&self, now: &Metadata) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = state.after(&self.path, now);
+        let is_same = after.is_some();
+        *state = after.unwrap_or_else(|| state.clone());
+        is_same
     }
 
     /// Lets the system have the memory of blocks that nobody reads.
@@ -322,6 +364,11 @@ pub fn is_of_file(place: Place) -> bool {
     file_of(place).is_some()
 }
 
+/// How many bytes of it were read so far, if memory is a part of a file's: of the whole file.
+pub fn read_of(place: Place) -> Option<usize> {
+    file_of(place).map(|file| file.read.load(Ordering::Relaxed))
+}
+
 /// Has memory filled with what the file has there, if it is a file's. Other memory stays as it is.
 ///
 /// # Errors
@@ -379,8 +426,12 @@ mod tests {
     struct Temporary(PathBuf);
 
     impl Temporary {
+        fn named(name: &str) -> PathBuf {
+            std::env::temp_dir().join(format!("webnn-node-file-{name}-{}", std::process::id()))
+        }
+
         fn new(name: &str, length: usize) -> Temporary {
-            let path = std::env::temp_dir().join(format!("webnn-node-file-{name}-{}", std::process::id()));
+            let path = Temporary::named(name);
             std::fs::write(&path, content(length)).unwrap();
             Temporary(path)
         }
@@ -456,13 +507,83 @@ mod tests {
         assert!(kept == &all[300_000..400_000]);
     }
 
+    #[test]
+    fn what_was_read_is_counted_once() {
+        let temporary = Temporary::new("counted", LENGTH);
+        let file = temporary.open();
+        assert_eq!(read_of(file.place()), Some(0));
+        drop(part(&file, 0..BLOCK).unwrap());
+        drop(part(&file, 0..BLOCK).unwrap());
+        assert_eq!(read_of(file.place()), Some(BLOCK));
+        drop(part(&file, 0..LENGTH).unwrap());
+        assert_eq!(read_of(Place { start: file.place().start + 5, length: 1 }), Some(LENGTH));
+        assert_eq!(read_of(Place::of(&content(10))), None);
+    }
+
+    /// Each change is made to files of which a part was read and nothing was.
+    #[cfg(unix)]
+    fn after_a_change(name: &str, change: impl Fn(&Path)) -> [bool; 2] {
+        [0, 200_000].map(|first| {
+            let temporary = Temporary::new(&format!("{name}-{first}"), LENGTH);
+            let (file, all) = (temporary.open(), content(LENGTH));
+            drop(part(&file, 0..first.max(1)).unwrap());
+            change(&temporary.0);
+            // What is read is what was there.
+            part(&file, 0..LENGTH).map(|(_, bytes)| assert!(bytes == all)).is_ok()
+        })
+    }
+
     #[cfg(unix)]
     #[test]
-    fn a_file_without_its_name_is_the_same() {
-        let temporary = Temporary::new("removed", LENGTH);
-        let (file, all) = (temporary.open(), content(LENGTH));
-        std::fs::remove_file(&temporary.0).unwrap();
-        assert!(part(&file, 0..LENGTH).unwrap().1 == all);
+    fn names_and_rights_of_a_file_may_change() {
+        use std::os::unix::fs::PermissionsExt;
+        let other = |path: &Path| path.with_extension("other");
+        let rights = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let replace = |path: &Path, with: &Path| {
+            std::fs::write(with, vec![1; LENGTH]).unwrap();
+            std::fs::rename(with, path).unwrap();
+        };
+        let remove = |path: &Path| std::fs::remove_file(path).unwrap();
+        assert_eq!(after_a_change("removed", remove), [true; 2]);
+        assert_eq!(after_a_change("rights", |path| rights(path, 0o400)), [true; 2]);
+        assert_eq!(after_a_change("replaced", |path| replace(path, &other(path))), [true; 2]);
+        let moved = |path: &Path| {
+            std::fs::rename(path, other(path)).unwrap();
+            remove(&other(path));
+        };
+        assert_eq!(after_a_change("moved-and-removed", moved), [true; 2]);
+        assert_eq!(after_a_change("renamed", |path| std::fs::rename(path, other(path)).unwrap()), [true; 2]);
+        let linked = |path: &Path| {
+            std::fs::hard_link(path, other(path)).unwrap();
+            remove(path);
+        };
+        assert_eq!(after_a_change("linked", linked), [true; 2]);
+        for name in ["renamed-0", "renamed-200000", "linked-0", "linked-200000"] {
+            remove(&other(&Temporary::named(name)));
+        }
+    }
+
+    /// Other weights are never taken for the model's: a write shows although its time was set back.
+    #[cfg(unix)]
+    #[test]
+    fn a_write_whose_time_was_set_back_is_seen() {
+        use std::os::unix::fs::PermissionsExt;
+        let forge = |path: &Path| {
+            let mut file = File::options().write(true).open(path).unwrap();
+            let written = file.metadata().unwrap().modified().unwrap();
+            file.seek(io::SeekFrom::Start(500_000)).unwrap();
+            file.write_all(&[1, 2, 3]).unwrap();
+            file.set_modified(written).unwrap();
+        };
+        assert_eq!(after_a_change("forged", forge), [false; 2]);
+        // Nor after another change that was found harmless.
+        let temporary = Temporary::new("forged-later", LENGTH);
+        let file = temporary.open();
+        std::fs::set_permissions(&temporary.0, std::fs::Permissions::from_mode(0o600)).unwrap();
+        drop(part(&file, 0..100).unwrap());
+        std::thread::sleep(CLOCK);
+        forge(&temporary.0);
+        assert!(part(&file, 490_000..510_000).is_err());
     }
 
     #[cfg(unix)]

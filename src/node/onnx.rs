@@ -15,13 +15,14 @@ use crate::error::{Error, Result};
 use crate::graph::{self, Descriptor, Shared};
 use crate::memory::{Held, Usage};
 use crate::onnx::{
-    self, Bounds, Cut, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, RefusedNode, Signature, Size, Summary,
-    Tensor,
+    self, Bounds, Cut, Digests, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, Progress, RefusedNode, Signature,
+    Size, Summary, Tensor,
 };
 use crate::program::steps::Steps;
 use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -46,6 +47,8 @@ pub struct Loaded {
     pub context: Handle,
     /// Once it was read.
     program: Arc<OnceLock<Arc<Program>>>,
+    /// Once its file is open.
+    progress: Arc<OnceLock<Progress>>,
     usage: Arc<Usage>,
     /// For the bytes of a model that is no file.
     held: Held,
@@ -62,19 +65,15 @@ enum Origin {
 }
 
 impl Origin {
-    /// As [`Origin::of`], or bytes that have arrived.
-    fn of_argument(call: &Call<'_>, index: usize) -> Result<Origin> {
-        match call.scope.type_of(call.value(index))? {
+    /// A path, bytes of script's, or the handle of bytes that have arrived.
+    fn of<'s>(call: &Call<'s>, value: Value<'s>) -> Result<Origin> {
+        let scope = call.scope;
+        match scope.type_of(value)? {
             Type::Number => {
-                let received = call.environment.received.borrow_mut().remove(call.handle(index)?);
+                let handle = Handle::from_number(scope.as_number(value)?);
+                let received = call.environment.received.borrow_mut().remove(handle);
                 Ok(Origin::Received(received.ok_or_else(|| stale("model"))?.into_bytes()))
             }
-            _ => Origin::of(call.scope, call.value(index)),
-        }
-    }
-
-    fn of(scope: Scope<'_>, value: Value<'_>) -> Result<Origin> {
-        match scope.type_of(value)? {
             Type::Object => bytes::copy_by(scope, value, |bytes| match onnx::find_bytes(bytes) {
                 Some(found) => Ok(Origin::Shared(found)),
                 None => crate::memory::Bytes::copy_of(bytes).map(Origin::Bytes),
@@ -106,18 +105,9 @@ impl Origin {
     fn provide(self, model: &mut Model, location: &str) -> Result<()> {
         match self {
             Origin::File(path) => model.provide_file(location, &path),
-            Origin::Bytes(bytes) => {
-                model.provide(location, bytes);
-                Ok(())
-            }
-            Origin::Received(bytes) => {
-                model.provide(location, bytes);
-                Ok(())
-            }
-            Origin::Shared(bytes) => {
-                model.provide(location, bytes);
-                Ok(())
-            }
+            Origin::Bytes(bytes) => model.provide(location, bytes),
+            Origin::Received(bytes) => model.provide(location, bytes),
+            Origin::Shared(bytes) => model.provide(location, bytes),
         }
     }
 }
@@ -171,15 +161,15 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 }
 
 /// `openOnnx(request, context, fileOrBytes, names, sizes, label, constants, arrays, values, overridable, maxBytes, locations, external,
-/// outline, fpMath, algorithm, digests, memoryLimit, cache, map, watch)`: the handle of a model that is being read. A negative number of bytes stands for
-/// the default, or for no limit of memory, and no name of how to compute for the context's. The model's own bytes must have one of the
-/// digests, if there is an algorithm. The cache is a folder for packed weights; no name stands for none. Files are mapped where that is
+/// outline, fpMath, digests, externalDigests, memoryLimit, cache, map, watch)`: the handle of a model that is being read. A negative number of bytes stands
+/// for the default, or for no limit of memory, and no name of how to compute for the context's. Digests are a list of an algorithm and values, or
+/// empty; the model's own bytes must have one of them. Those of external data follow their locations in one list, if all files must have some. The cache is a folder for packed weights; no name stands for none. Files are mapped where that is
 /// asked for.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let context = call.handle(1)?;
-    let origin = Origin::of_argument(call, 2)?;
+    let origin = Origin::of(call, call.value(2))?;
     let names: Vec<String> = call.scope.elements(call.value(3), Scope::as_string)?;
     let sizes: Vec<u32> = call.unsigned_list(4)?;
     let label = call.string(5)?;
@@ -195,11 +185,11 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     };
     let most_bytes = limit_of(call.number(10)?);
     let locations: Vec<String> = call.scope.elements(call.value(11), Scope::as_string)?;
-    let external: Vec<Origin> = call.scope.elements(call.value(12), Origin::of)?;
+    let external: Vec<Origin> = call.scope.elements(call.value(12), |_, value| Origin::of(call, value))?;
     let tells_outputs = call.scope.as_boolean(call.value(13))?;
     let fp_math_name = call.string(14)?;
-    let algorithm = call.string(15)?;
-    let digests: Vec<crate::memory::Bytes> = call.scope.elements(call.value(16), bytes::copy)?;
+    let digests = digests(call.scope, call.value(15))?;
+    let required = required_digests(call.scope, call.value(16))?;
     let memory_limit = limit_of(call.number(17)?);
     let cache_folder = call.string(18)?;
     let maps = call.scope.as_boolean(call.value(19))?;
@@ -215,6 +205,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
     let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
     let held = environment.external.total.hold(DESCRIPTION + length);
+    let progress = Arc::new(OnceLock::new());
+    let reading = progress.clone();
     let program = Arc::new(OnceLock::new());
     let (found, outcome) = (program.clone(), program.clone());
     let refusals = Arc::new(OnceLock::new());
@@ -228,8 +220,12 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             let shared = Shared::default();
             caches::attach(&shared, &cache_folder)?;
             let mut model = origin.open(maps)?;
-            if !algorithm.is_empty() {
-                model.check_integrity(&algorithm, &digests)?;
+            let _ = reading.set(model.progress());
+            if let Some(digests) = digests {
+                model.check_integrity(&digests)?;
+            }
+            if let Some(required) = required {
+                model.require_external(required);
             }
             for (location, origin) in locations.iter().zip(external) {
                 origin.provide(&mut model, location)?;
@@ -272,8 +268,35 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             Err(error) => Err((error, done)),
         }
     });
-    let model = environment.models.borrow_mut().insert(Loaded { context, program, usage, held });
+    let model = environment.models.borrow_mut().insert(Loaded { context, program, progress, usage, held });
     Ok(Some(call.scope.number(model.to_number())?))
+}
+
+/// A list of an algorithm and digests; nothing for an empty one.
+fn digests<'s>(scope: Scope<'s>, list: Value<'s>) -> Result<Option<Digests>> {
+    let parts: Vec<Value<'s>> = scope.elements(list, |_, part| Ok(part))?;
+    let Some((algorithm, values)) = parts.split_first() else { return Ok(None) };
+    let values = values.iter().map(|value| bytes::copy(scope, *value)).collect::<Result<_>>()?;
+    Ok(Some(Digests { algorithm: scope.as_string(*algorithm)?, values }))
+}
+
+/// Locations of external data with their digests, one after the other; nothing where none is required.
+fn required_digests<'s>(scope: Scope<'s>, list: Value<'s>) -> Result<Option<HashMap<String, Digests>>> {
+    if scope.type_of(list)? == Type::Undefined {
+        return Ok(None);
+    }
+    let parts: Vec<Value<'s>> = scope.elements(list, |_, part| Ok(part))?;
+    let pair = |pair: &[Value<'s>]| Ok((scope.as_string(pair[0])?, digests(scope, pair[1])?.unwrap_or_default()));
+    parts.chunks_exact(2).map(pair).collect::<Result<_>>().map(Some)
+}
+
+/// `onnxProgress(model)`: the bytes of its files that were read, and all of them; undefined where it is of no file that is read.
+pub fn progress<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let models = call.environment.models.borrow();
+    let model = models.get(call.handle(0)?).ok_or_else(|| stale("model"))?;
+    let Some((read, length)) = model.progress.get().and_then(Progress::of_files) else { return Ok(None) };
+    let numbers = [read, length].map(|number| call.scope.number(number as f64));
+    call.scope.array_of(numbers.into_iter()).map(Some)
 }
 
 /// `closeOnnx(model)`
@@ -534,7 +557,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `summarizeOnnx(request, fileOrBytes)`
 pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
-    let origin = Origin::of(call.scope, call.value(1))?;
+    let origin = Origin::of(call, call.value(1))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;

@@ -79,6 +79,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "takeTasks" => device_tasks::take_tasks;
     "finishTask" => device_tasks::finish_task;
     "openOnnx" => onnx::open;
+    "onnxProgress" => onnx::progress;
     "closeOnnx" => onnx::close;
     "releaseOnnxFile" => onnx::release_file;
     "onnxMemoryUsage" => onnx::memory_usage;

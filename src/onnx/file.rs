@@ -4,14 +4,48 @@ use super::protobuf::{EXTERNAL, GraphProto, NodeProto};
 use super::source;
 use super::structure::{self, malformed};
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Data, Pin, Place, unreadable};
+use crate::memory::{Data, Pin, Place, read_of, unreadable};
 use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::any::Any;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+
+type External = Mutex<HashMap<String, Bytes>>;
+
+/// What bytes must have one of: the name of an algorithm, and digests.
+#[derive(Debug, Default)]
+pub struct Digests {
+    pub algorithm: String,
+    pub values: Vec<crate::memory::Bytes>,
+}
+
+/// How much of a model's files was read.
+#[derive(Debug)]
+pub struct Progress {
+    own: Place,
+    external: Weak<External>,
+}
+
+impl Progress {
+    /// The bytes of files that were read so far, and all of those that were opened; memory counts as read. Nothing once there is no model, or if
+    /// it is of no file that is read.
+    pub fn of_files(&self) -> Option<(usize, usize)> {
+        let external = self.external.upgrade()?;
+        let external = external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let all = external.values().map(|bytes| Place::of(bytes)).chain([self.own]);
+        let (mut read, mut length, mut has_file) = (0, 0, false);
+        for place in all {
+            let of_file = read_of(place);
+            has_file |= of_file.is_some();
+            read += of_file.unwrap_or(place.length);
+            length += place.length;
+        }
+        has_file.then_some((read, length))
+    }
+}
 
 /// A model that is ready to be imported: its own bytes, and where its other files are.
 #[derive(Debug)]
@@ -26,7 +60,9 @@ pub struct Model {
     /// the one that it leads to. A model in memory has none.
     folders: Vec<PathBuf>,
     /// Files of external data that are already open, by their location.
-    external: Mutex<HashMap<String, Bytes>>,
+    external: Arc<External>,
+    /// What files of external data must be, if that was said, by their location.
+    required: Option<HashMap<String, Digests>>,
     /// What was made of nodes ([`Model::made_of`]), by where they are in memory.
     made: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
     /// Where the nodes of the model's own graph are.
@@ -65,7 +101,8 @@ impl Model {
             _structure: structure,
             maps,
             folders,
-            external: Mutex::default(),
+            external: Arc::default(),
+            required: None,
             made: Mutex::default(),
             own_nodes: 0..0,
         })
@@ -83,7 +120,8 @@ impl Model {
             _structure: Vec::new(),
             maps: false,
             folders: Vec::new(),
-            external: Mutex::default(),
+            external: Arc::default(),
+            required: None,
             made: Mutex::default(),
             own_nodes: 0..0,
         }
@@ -118,58 +156,54 @@ impl Model {
         Ok(new)
     }
 
+    /// Says what files of external data must be. One that is not among them is refused. Call this before they are provided.
+    pub fn require_external(&mut self, required: HashMap<String, Digests>) {
+        self.required = Some(required.into_iter().map(|(location, digests)| (plain(&location).to_owned(), digests)).collect());
+    }
+
     /// External data that the caller has in memory, by the location that tensors name: no file of that name is looked for.
-    pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
-        self.keep(location, source::of_memory(bytes));
+    ///
+    /// # Errors
+    /// Those of [`Model::check_integrity`], where digests are required.
+    pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<()> {
+        self.keep(location, source::of_memory(bytes))
     }
 
     /// External data in a file of the caller's choice, which may lie anywhere.
     ///
     /// # Errors
-    /// `OperationError` when it cannot be read.
+    /// `OperationError` when it cannot be read, and as [`Model::provide`].
     pub fn provide_file(&mut self, location: &str, path: &Path) -> Result<()> {
-        self.keep(location, bytes_of(path, self.maps)?);
+        self.keep(location, bytes_of(path, self.maps)?)
+    }
+
+    fn keep(&self, location: &str, bytes: Bytes) -> Result<()> {
+        self.check_external(location, &bytes)?;
+        let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        external.insert(plain(location).to_owned(), bytes);
         Ok(())
     }
 
-    fn keep(&mut self, location: &str, bytes: Bytes) {
-        let external = self.external.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        external.insert(plain(location).to_owned(), bytes);
+    fn check_external(&self, location: &str, bytes: &Bytes) -> Result<()> {
+        let Some(required) = &self.required else { return Ok(()) };
+        let Some(digests) = required.get(plain(location)) else {
+            let message = format!("externalIntegrity: found no digest for the external data {location:?}, allowed files that have one");
+            return Err(Error::new(Kind::Operation, message));
+        };
+        check(bytes, digests, &format!("externalIntegrity: {location:?}"))
     }
 
     /// Makes sure that the model's own bytes, without external data, have one of these digests.
     ///
     /// # Errors
     /// `OperationError` when they have another one, `NotSupportedError` for another algorithm than SHA-256, SHA-384 and SHA-512.
-    pub fn check_integrity(&self, algorithm: &str, digests: &[impl AsRef<[u8]>]) -> Result<()> {
-        let found: Vec<u8> = match algorithm {
-            "sha256" => self.digest::<Sha256>()?,
-            "sha384" => self.digest::<Sha384>()?,
-            "sha512" => self.digest::<Sha512>()?,
-            other => return Err(Error::new(Kind::NotSupported, format!("integrity by {other}"))),
-        };
-        if digests.iter().any(|digest| digest.as_ref() == found) {
-            return Ok(());
-        }
-        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        Err(Error::new(
-            Kind::Operation,
-            format!(
-                "integrity: found {} bytes with the {algorithm} digest {hex} (hexadecimal), which is not among those allowed",
-                self.bytes.len()
-            ),
-        ))
+    pub fn check_integrity(&self, digests: &Digests) -> Result<()> {
+        check(&self.bytes, digests, "integrity")
     }
 
-    fn digest<D: Digest>(&self) -> Result<Vec<u8>> {
-        /// What is in memory at once.
-        const PIECE: usize = 4 << 20;
-        let mut digest = D::new();
-        let whole = Data::from(self.bytes.clone());
-        for first in (0..whole.len()).step_by(PIECE) {
-            digest.update(whole.slice(first..whole.len().min(first + PIECE)).read()?);
-        }
-        Ok(digest.finalize().to_vec())
+    /// How much of its files was read, for whoever waits for it.
+    pub fn progress(&self) -> Progress {
+        Progress { own: Place::of(&self.bytes), external: Arc::downgrade(&self.external) }
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -191,14 +225,21 @@ impl Model {
     }
 
     /// Opens the files of external data that a graph names, so that its weights are those of now. What cannot be opened is an error when it
-    /// is needed.
-    pub(super) fn open_external(&self, graph: &GraphProto) {
+    /// is needed, or at once where digests are required.
+    ///
+    /// # Errors
+    /// Those of files and of [`Model::check_integrity`], where digests are required.
+    pub(super) fn open_external(&self, graph: &GraphProto) -> Result<()> {
         let of_nodes = graph.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.t.as_deref());
         for tensor in graph.initializer.iter().chain(of_nodes).filter(|tensor| tensor.data_location == EXTERNAL) {
             if let Some(entry) = tensor.external_data.iter().find(|entry| entry.key == "location") {
-                let _ = self.external(&entry.value);
+                let opened = self.external(&entry.value);
+                if self.required.is_some() {
+                    opened?;
+                }
             }
         }
+        Ok(())
     }
 
     /// External data by the location that a tensor names: a file in one of the model's folders.
@@ -216,9 +257,38 @@ impl Model {
             ));
         }
         let bytes = bytes_of(&confine(&self.folders, location)?, self.maps)?;
+        self.check_external(location, &bytes)?;
         external.insert(plain(location).to_owned(), bytes.clone());
         Ok(bytes)
     }
+}
+
+/// Makes sure that bytes have one of these digests.
+fn check(bytes: &Bytes, Digests { algorithm, values }: &Digests, what: &str) -> Result<()> {
+    let found: Vec<u8> = match algorithm.as_str() {
+        "sha256" => digest::<Sha256>(bytes)?,
+        "sha384" => digest::<Sha384>(bytes)?,
+        "sha512" => digest::<Sha512>(bytes)?,
+        other => return Err(Error::new(Kind::NotSupported, format!("{what} by {other}"))),
+    };
+    if values.iter().any(|digest| digest[..] == found) {
+        return Ok(());
+    }
+    let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+    let length = bytes.len();
+    let message = format!("{what}: found {length} bytes with the {algorithm} digest {hex} (hexadecimal), which is not among those allowed");
+    Err(Error::new(Kind::Operation, message))
+}
+
+fn digest<D: Digest>(bytes: &Bytes) -> Result<Vec<u8>> {
+    /// What is in memory at once.
+    const PIECE: usize = 4 << 20;
+    let mut digest = D::new();
+    let whole = Data::from(bytes.clone());
+    for first in (0..whole.len()).step_by(PIECE) {
+        digest.update(whole.slice(first..whole.len().min(first + PIECE)).read()?);
+    }
+    Ok(digest.finalize().to_vec())
 }
 
 /// The real path of a file that is named relative to the first of these folders, or to the next one where the first has
@@ -365,12 +435,53 @@ mod tests {
         let folder = Folder::new("provided");
         std::fs::write(folder.0.join("elsewhere"), [4]).unwrap();
         let mut model = Model::from_bytes(vec![]);
-        model.provide("weights", vec![1, 2]);
+        model.provide("weights", vec![1, 2]).unwrap();
         model.provide_file("./more", &folder.0.join("elsewhere")).unwrap();
         assert_eq!(external(&model, "./weights"), [1, 2]);
         assert_eq!(external(&model, "more"), [4]);
         assert!(model.external("others").is_err());
         assert!(model.provide_file("x", &folder.0.join("missing")).is_err());
+    }
+
+    #[test]
+    fn external_data_must_be_what_is_required() {
+        let folder = Folder::new("required");
+        for (name, bytes) in [("m.onnx", [0]), ("good", [1]), ("bad", [2]), ("unnamed", [3])] {
+            std::fs::write(folder.0.join(name), bytes).unwrap();
+        }
+        let digests = |bytes: &[u8]| Digests {
+            algorithm: "sha256".to_owned(),
+            values: vec![crate::memory::Bytes::copy_of(&Sha256::digest(bytes)).unwrap()],
+        };
+        let mut model = Model::open(&folder.0.join("m.onnx")).unwrap();
+        let all = [("./good", [1]), ("bad", [1]), ("given", [4])];
+        model.require_external(all.into_iter().map(|(location, bytes)| (location.to_owned(), digests(&bytes))).collect());
+        assert_eq!(external(&model, "good"), [1]);
+        let refused = |result: Result<Bytes>| result.unwrap_err().message().to_owned();
+        assert!(refused(model.external("bad")).starts_with("externalIntegrity: \"bad\": found 1 bytes with the sha256 digest"));
+        assert!(refused(model.external("unnamed")).contains("no digest for the external data \"unnamed\""));
+        assert!(model.provide("given", vec![5]).is_err());
+        assert!(model.provide("other", vec![4]).is_err());
+        model.provide("./given", vec![4]).unwrap();
+        assert_eq!(external(&model, "given"), [4]);
+    }
+
+    #[test]
+    fn progress_is_what_was_read_of_files() {
+        const LENGTH: usize = 3 << 20;
+        let folder = Folder::new("progress");
+        std::fs::write(folder.0.join("weights"), vec![7; LENGTH]).unwrap();
+        let mut model = Model::from_bytes(vec![0; 10]);
+        let progress = model.progress();
+        assert_eq!(progress.of_files(), None);
+        model.provide("memory", vec![1; 100]).unwrap();
+        assert_eq!(progress.of_files(), None);
+        model.provide_file("file", &folder.0.join("weights")).unwrap();
+        assert_eq!(progress.of_files(), Some((110, 110 + LENGTH)));
+        drop(external(&model, "file"));
+        assert_eq!(progress.of_files(), Some((110 + LENGTH, 110 + LENGTH)));
+        drop(model);
+        assert_eq!(progress.of_files(), None);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Loaded {
     pub fn new(mut model: Model, fixed: Fixed, bounds: &Bounds) -> Result<Loaded> {
         let proto = decode(&model, bounds)?;
         let opsets = opsets(&proto.opset_import)?;
-        proto.graph.iter().for_each(|graph| model.open_external(graph));
+        proto.graph.iter().try_for_each(|graph| model.open_external(graph))?;
         model.keep_nodes(proto.graph.as_ref().map_or(&[][..], |graph| &graph.node[..]));
         let mut loaded = Loaded {
             model,

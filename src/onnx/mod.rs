@@ -66,7 +66,7 @@ pub use bounds::Bounds;
 pub use caches::Cache;
 pub use dimensions::{Form, FreeDimensions, Signature, Size};
 pub use element::ElementType;
-pub use file::Model;
+pub use file::{Digests, Model, Progress};
 pub use fixed::{Fixed, FixedValue};
 pub use importer::{Imported, Input, Place, Source, import, import_part};
 pub use integers::integer_products;

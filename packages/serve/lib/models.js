@@ -18,6 +18,7 @@ const { LoadedModel } = require('./loaded-model.js');
  * @property {number} [versions] so many of the latest versions of a model are loaded; all if absent
  * @property {any} [log] a logger of pino
  * @property {(model: LoadedModel) => void} [whenLoaded]
+ * @property {import('../index.js').ServeOptions['onProgress']} [onProgress]
  */
 
 class Registry {
@@ -32,6 +33,8 @@ class Registry {
   /** Until all that there is at the start is loaded, or cannot be. */
   #isStarting = true;
   #isReady = false;
+  /** Of the model that is being loaded at the start, and of how many. */
+  #position = { number: 0, count: 0 };
   /** @type {(() => Promise<void>)[]} */
   #whenClosing = [];
 
@@ -50,7 +53,10 @@ class Registry {
     try {
       const names = [...new Set((await this.#find()).map(({ name }) => name))];
       if (names.length === 0) throw new ServeError('missing', `${this.#options.folder ?? 'models'}: found no models`);
-      for (const name of names) await this.load(name);
+      for (const [i, name] of names.entries()) {
+        this.#position = { number: i + 1, count: names.length };
+        await this.load(name);
+      }
       this.#isReady = true;
     } finally {
       this.#isStarting = false;
@@ -141,7 +147,7 @@ class Registry {
       this.#others.set(name, found.map(({ version }) => ({ version, state: 'LOADING', reason: '' })));
       const loaded = [];
       try {
-        for (const one of found) loaded.push(await LoadedModel.load(one, this.#options));
+        for (const one of found) loaded.push(await LoadedModel.load(one, this.#optionsOf(name)));
       } catch (error) {
         for (const one of loaded) one.retire();
         this.#others.set(name, found.map(({ version }) => ({ version, state: 'UNAVAILABLE', reason: error.message })));
@@ -182,6 +188,13 @@ class Registry {
     const all = [...this.#served.values()].flat();
     this.#served.clear();
     await Promise.all(all.map((model) => model.retire()));
+  }
+
+  /** The options of a model: at the start whoever asked for it hears how far it is. */
+  #optionsOf(name) {
+    const { onProgress, ...options } = this.#options;
+    if (onProgress === undefined || !this.#isStarting) return options;
+    return { ...options, onnx: { ...options.onnx, onProgress: (progress) => onProgress({ model: name, ...this.#position, ...progress }) } };
   }
 
   #change(name, work) {
