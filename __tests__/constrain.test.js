@@ -306,3 +306,25 @@ test('the package says how it is installed where it is missing', () => {
   fs.rmSync(place, { recursive: true });
   expect(said).toMatch(/need a package of its own, which is not installed. Run "npm install @webnn-node\/constrain@\d+\.\d+\.\d+"\./);
 });
+
+test('a native part of another version is refused with both versions', () => {
+  const { execFileSync } = require('node:child_process');
+  const place = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-version-'));
+  const from = path.join(__dirname, '..', 'packages', 'constrain');
+  const to = path.join(place, 'node_modules', '@webnn-node', 'constrain');
+  for (const name of ['lib', 'package.json']) fs.cpSync(path.join(from, name), path.join(to, name), { recursive: true });
+  const platforms = [`${process.platform}-${process.arch}`, ...['gnu', 'musl'].map((libc) => `linux-${process.arch}-${libc}`)];
+  const use = (addon) => {
+    for (const platform of platforms) {
+      fs.mkdirSync(path.join(`${to}-${platform}`), { recursive: true });
+      fs.writeFileSync(path.join(`${to}-${platform}`, 'index.js'), addon);
+    }
+    const script = `try { require('./node_modules/@webnn-node/constrain/lib/native.js'); console.log('loaded'); } catch ({ message }) { console.log(message); }`;
+    return execFileSync(process.execPath, ['-e', script], { cwd: place, encoding: 'utf8' });
+  };
+  const { version } = require('../packages/constrain/package.json');
+  expect(use(`exports.version = () => '0.0.9';`)).toMatch(new RegExp(`JavaScript is of version ${version}, .* version 0\\.0\\.9`));
+  expect(use('')).toMatch(/the native part is of version unknown/);
+  expect(use(`exports.version = () => '${version}';`)).toBe('loaded\n');
+  fs.rmSync(place, { recursive: true });
+});

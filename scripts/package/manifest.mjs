@@ -24,7 +24,8 @@ export function checkPackages({ complete }) {
 }
 
 function checkSources(version) {
-  const places = { 'Cargo.toml': /^version = "(.*)"$/m, 'lib/version.js': /^module\.exports = '(.*)';$/m };
+  const cargo = /^version = "(.*)"$/m;
+  const places = { 'Cargo.toml': cargo, 'packages/constrain/crate/Cargo.toml': cargo, 'lib/version.js': /^module\.exports = '(.*)';$/m };
   for (const [file, pattern] of Object.entries(places)) {
     const found = pattern.exec(readFileSync(inRepository(file), 'utf8'))?.[1];
     if (found !== version) throw new Error(`package.json has version ${version}, ${file} has ${found}`);

@@ -53,14 +53,25 @@ function requirePackage(name) {
   }
 }
 
+function checked(native, source, mending) {
+  const found = typeof native?.version === 'function' ? native.version() : 'unknown';
+  if (found === version) return native;
+  throw new Error(
+    `@webnn-node/constrain: the JavaScript is of version ${version}, and the native part is of version ${found}.\nThe native part is ${source}.\n${mending}`,
+  );
+}
+
 function load() {
   const built = path.join(__dirname, '..', 'native', `webnn-constrain.${process.platform}-${process.arch}.node`);
-  if (fs.existsSync(built)) return require(built);
+  if (fs.existsSync(built)) return checked(require(built), built, 'Run "npm run build".');
   const names = platforms();
   let cause;
   for (const name of names) {
     const { native, error } = requirePackage(name);
-    if (native) return native;
+    if (native) {
+      const wanted = `@webnn-node/constrain-${name}`;
+      return checked(native, `the package ${wanted}`, `Run "npm install ${wanted}@${version}", or install @webnn-node/constrain again.`);
+    }
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
     cause ??= error;
   }

@@ -24,6 +24,12 @@ fn refuse(text: String) -> Error {
     Error::from_reason(text)
 }
 
+/// The version of this addon, for the JavaScript beside it.
+#[napi]
+pub fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
 /// The tokens of a model.
 #[napi]
 pub struct Vocabulary {
