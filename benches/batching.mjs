@@ -1,4 +1,4 @@
-// Small models with and without `batching`, for 1 to 32 clients: throughput and the 99th percentile, each side in processes of its own, in turn.
+// Small models, and encoders of texts of mixed lengths, with and without `batching`, for 1 to 32 clients: throughput and the 99th percentile, each side in processes of its own, in turn.
 //
 //   npm run bench -- batching [--clients 1,2,4,8,16,32] [--only NAME] [--threads 2] [--max-size 32] [--rounds 3] [--ms 500] [--json FILE]
 import { writeFileSync } from 'node:fs';

@@ -145,11 +145,11 @@ The cold start needs root, or programs of GNU.`,
   },
   batching: {
     file: './batching.mjs',
-    about: 'small models with and without batching, for 1 to 32 clients: throughput and the 99th percentile',
+    about: 'small models and texts of mixed lengths with and without batching, for 1 to 32 clients: throughput and the 99th percentile',
     usage: `batching [options]
 
   --clients N,N    numbers of clients (default 1,2,4,8,16,32)
-  --only NAME      only this model: table, wide or embedding; may be given again
+  --only NAME      only this model: table, wide, embedding, sentences, minilm or bert; may be given again
   --threads N      threads of the context (default 2)
   --max-size N     rows of a batch (default 32)
   --rounds N       rounds, each with two processes for each side (default 3)

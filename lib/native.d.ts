@@ -233,7 +233,7 @@ export interface Timeline {
   tensorOfNumber(context: Handle, dataType: DataType, shape: readonly number[], number: number): any;
   readTensor(request: Request, tensor: any, buffer: ArrayBuffer, watch: Handle): void;
   build(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): any;
-  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle): any;
+  planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle, long: InputShape[] | undefined, short: InputShape[] | undefined): any;
   /** As below, with graphs of its own. */
   runOnnx(...given: any[]): void;
   /** On a GPUDevice of script's: there is something for takeTasks(). */
@@ -298,7 +298,7 @@ export function receivePiece(bytes: Handle, piece: Bytes): void;
 export function dropReceived(bytes: Handle): void;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
-export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle): any;
+export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle, long: InputShape[] | undefined, short: InputShape[] | undefined): any;
 /** Counts a plan of script's, which keeps so many bytes; its number, and those of script's plans that are to go. */
 export function keepPlan(model: Handle, bytes: number): number[];
 /** Notes that it is used; the numbers of plans that are to go, if there are any. */
@@ -308,6 +308,7 @@ export function usePlan(model: Handle, plan: number): number[] | undefined;
  * with { rows: [[output, axis]] }, where the axis is -1 for what all rows have in common, or { refused: [node, operator, reason] }.
  */
 export function joinRows(request: Request, model: Handle, one: InputShape[], many: InputShape[]): void;
+export function fitLengths(request: Request, model: Handle, long: number[][], shorter: number[][][]): void;
 /**
  * Runs a model that is cut, or takes or gives sequences, from the plan of its first part. Settles with [name, value] for each output, where
  * a value is [dataType, shape, ArrayBuffer], a list of those, or undefined for no content; in place of the buffer of an output that is to be

@@ -84,7 +84,7 @@ export interface OnnxBatchingOptions {
   maxSize?: number;
   /** Milliseconds that a run may wait for others when nothing is under way, up to 60,000. Default: 0. */
   maxDelay?: number;
-  /** The most elements that the largest input of a joined run may have. Default: no limit. */
+  /** The most elements that the largest input of a joined run may have, padding included. Default: no limit. */
   maxElements?: number;
 }
 
@@ -92,10 +92,17 @@ export interface OnnxBatchingOptions {
 export interface OnnxBatching extends Required<OnnxBatchingOptions> {
   /** The dimension with the rows, of each input that has rows. */
   readonly axes: Record<string, number>;
+  /**
+   * The dimension with the length of a text, of each input that has one: texts of different lengths are padded and joined. If there is none,
+   * `refused` says why.
+   */
+  readonly lengths: { axes: Record<string, number>; refused: { node: string; operator: string; reason: string }[] };
   /** Runs that callers asked for and that could be joined, the runs that were made of them, and how many of the first were joined. */
   readonly requests: number;
   readonly runs: number;
   readonly joined: number;
+  /** How many of these were joined with texts of other lengths. */
+  readonly filled: number;
   /** Why runs of some shapes were not joined. The node is empty if it is the model as a whole. */
   readonly refused: { node: string; operator: string; reason: string }[];
 }

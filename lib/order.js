@@ -80,9 +80,12 @@ class Order {
     return this.timeline.build(request, builder, names, operands, label, watch);
   }
 
-  /** The plan of a model for inputs of these shapes: its handle is that of a graph. */
-  planOnnx(request, model, shapes, label, ahead, watch) {
-    return this.timeline.planOnnx(request, model, shapes, label, ahead, watch);
+  /**
+   * The plan of a model for inputs of these shapes: its handle is that of a graph.
+   * @param {Parameters<Timeline['planOnnx']>} given
+   */
+  planOnnx(...given) {
+    return this.timeline.planOnnx(...given);
   }
 
   /**

@@ -7,6 +7,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { createServer } = require('@webnn-node/serve');
 const { warmUp } = require('../../packages/serve/lib/warm-up.js');
+const { encoder, texts } = require('../onnx/encoders.js');
 const { writeModel } = require('../onnx/write.js');
 
 const float = (name, ...shape) => ({ name, type: 'float', shape });
@@ -97,6 +98,21 @@ test('stay as they are if the new file cannot be loaded', async () => {
   fs.writeFileSync(path.join(folder, 'double.onnx'), 'no model');
   await expect(server.registry.load('double')).rejects.toMatchObject({ statusCode: 400 });
   expect(await run('double')).toEqual(before);
+});
+
+test('get texts of different lengths together', async () => {
+  fs.writeFileSync(path.join(folder, 'texts.onnx'), encoder({ end: 'mean' }));
+  await server.registry.load('texts');
+  const { onnx } = server.registry.get('texts');
+  const run = (length) => server.registry.run('texts', texts(onnx.inputs, 1, length, length));
+  const lengths = [9, 4, 6, 8, 5, 7];
+  const alone = [];
+  for (const length of lengths) alone.push((await run(length)).y.data);
+  const together = await Promise.all(lengths.map(run));
+  expect(onnx.batching.filled).toBeGreaterThan(3);
+  for (const [i, { y }] of together.entries()) for (const [at, value] of y.data.entries()) expect(Math.abs(value - alone[i][at])).toBeLessThan(2e-5);
+  await server.registry.unload('texts');
+  fs.rmSync(path.join(folder, 'texts.onnx'));
 });
 
 test('are listed with their states', async () => {

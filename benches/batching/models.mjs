@@ -1,6 +1,7 @@
-// Small networks of tables, with seeded weights: what servers run for each request.
+// Networks with seeded weights that servers run for each request: small ones of tables, and encoders of texts of mixed lengths.
 import { OnnxModel } from '../onnx/model.mjs';
-import { constants, generator } from '../onnx/seeded.mjs';
+import { constants, generator, lengths } from '../onnx/seeded.mjs';
+import { transformer } from '../onnx/transformer.mjs';
 
 /** Layers of products with a function between them. */
 function layers(model, x, widths, weight) {
@@ -38,9 +39,21 @@ const categories = (length, seed) => {
   return BigInt64Array.from({ length }, () => BigInt(Math.floor(((random() + 1) / 2) * WORDS)));
 };
 
-/** By their names: the file, and the input of a client by a seed. */
+/** A text of a length that is drawn, with its mask. */
+function text(most, seed) {
+  const length = lengths(most, seed)();
+  const random = generator(seed + 1000);
+  const ids = BigInt64Array.from({ length }, () => BigInt(Math.floor(((random() + 1) / 2) * 4096)));
+  const shape = [1, length];
+  return { input_ids: { data: ids, shape }, attention_mask: { data: new BigInt64Array(length).fill(1n), shape } };
+}
+
+/** By their names: the file, what a client passes by a seed, and how far results may be from those of runs alone. */
 export const models = {
-  table: { about: '32 numbers, three products up to 64 wide', make: () => network([32, 64, 64, 4]), input: (seed) => ({ data: numbers(32, seed), shape: [1, 32] }) },
-  wide: { about: '256 numbers, four products up to 512 wide', make: () => network([256, 512, 512, 256, 8]), input: (seed) => ({ data: numbers(256, seed), shape: [1, 256] }) },
-  embedding: { about: '12 categories, a table of 5000 vectors, three products', make: embedding, input: (seed) => ({ data: categories(FIELDS, seed), shape: [1, FIELDS] }) },
+  table: { about: '32 numbers, three products up to 64 wide', make: () => network([32, 64, 64, 4]), inputs: (seed) => ({ x: { data: numbers(32, seed), shape: [1, 32] } }), near: 1e-5 },
+  wide: { about: '256 numbers, four products up to 512 wide', make: () => network([256, 512, 512, 256, 8]), inputs: (seed) => ({ x: { data: numbers(256, seed), shape: [1, 256] } }), near: 1e-5 },
+  embedding: { about: '12 categories, a table of 5000 vectors, three products', make: embedding, inputs: (seed) => ({ x: { data: categories(FIELDS, seed), shape: [1, FIELDS] } }), near: 1e-5 },
+  sentences: { about: 'texts of 1 to 24 tokens, 3 layers of 128', make: () => transformer({ layers: 3, width: 128, heads: 4 }), inputs: (seed) => text(24, seed), near: 1e-3 },
+  minilm: { about: 'texts of 1 to 64 tokens, 6 layers of 384 as MiniLM has', make: () => transformer({ layers: 6, width: 384, heads: 12 }), inputs: (seed) => text(64, seed), near: 1e-3 },
+  bert: { about: 'texts of 1 to 128 tokens, 12 layers of 768 as BERT has', make: () => transformer({ layers: 12, width: 768, heads: 12 }), inputs: (seed) => text(128, seed), near: 1e-3 },
 };

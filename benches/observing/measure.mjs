@@ -17,7 +17,7 @@ if (side === 'channels') {
 }
 const context = await ml.createContext({ deviceType: 'cpu', numThreads: 1 });
 const model = await loadOnnx(context, models.table.make());
-const inputs = { x: models.table.input(1) };
+const inputs = models.table.inputs(1);
 
 await samples(ms / 2);
 console.log(JSON.stringify({ us: median(await samples(ms)) }));

@@ -34,9 +34,9 @@ function lengthFor(dataType, count) {
   return dataType.endsWith('int4') ? Math.ceil(count / 2) : count;
 }
 
-/** The typed array over a tensor's bytes. */
-function arrayOver(dataType, buffer) {
-  return new ARRAYS[dataType](buffer);
+/** The typed array over a tensor's bytes, or over a part of a buffer. */
+function arrayOver(dataType, buffer, offset = 0, length = undefined) {
+  return new ARRAYS[dataType](buffer, offset, length);
 }
 
 /** Bytes, so that arrays which only we take pass the check of writeTensor(). */

@@ -2,9 +2,10 @@
 
 // Dynamic batching: runs that wait for the same model are run as one.
 //
-// One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows. When the run ends, what has
-// gathered of the oldest family goes together. Each caller gets its rows of the results in memory of its own. If a joined run fails, each of its
-// requests is run alone, so that the error reaches only the caller that has caused it.
+// One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows, and apart from the length of a
+// text if texts can be filled up behind their ends (lengths.js). When the run ends, what has gathered of the oldest family goes together, of texts
+// those whose lengths are nearest to that of the first. Each caller gets its rows of the results in memory of its own, up to the end of its text.
+// If a joined run fails, each of its requests is run alone, so that the error reaches only the caller that has caused it.
 
 const { setTimeout, clearTimeout } = require('node:timers');
 const { batched } = require('../diagnostics.js');
@@ -13,18 +14,20 @@ const { NORMAL } = require('../scheduling.js');
 const { bytesOf, elementCount } = require('./arrays.js');
 const { Given } = require('./given.js');
 const { joinRows } = require('./joinable.js');
+const { HIDDEN, fitLengths, hiddenFor, isWorthFilling, roundedLength, withLength } = require('./lengths.js');
 const { Named, put } = require('./named.js');
 const { deliver, usesDevice } = require('./places.js');
-const { joinArrays, partOf, withRows } = require('./rows.js');
+const { beginningOf, joinArrays, joinShorter, partOf, withRows } = require('./rows.js');
 const { watched } = require('./watch.js');
 
 /** @typedef {import('./model.js').Model} Model */
 /** @typedef {import('./model.js').Wish} Wish */
 /** @typedef {import('./joinable.js').Refused} Refused */
+/** @typedef {import('./lengths.js').Fit} Fit */
 
 /**
- * `passed` counts the more urgent ones that went before it.
- * @typedef {{given: Given, wish: Wish, rows: number, elements: number, began: number, priority: number, passed: number, isOver: boolean,
+ * `passed` counts the more urgent ones that went before it; the length is 0 where there is none.
+ * @typedef {{given: Given, wish: Wish, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
  *   resolve: (results: any) => void, reject: (reason: unknown) => void}} Waiting
  */
 
@@ -38,20 +41,61 @@ function isBefore(one, other) {
   return (isMoreUrgent ? other : one).passed < PASSED === isMoreUrgent;
 }
 
-/** Requests of the same shapes apart from the rows. */
+/** What is known of runs of equal shapes apart from the rows. */
+class Equal {
+  /** Its requests run alone. */
+  isRefused = false;
+  /** By a number of rows: where those of the outputs are, or nothing if so many cannot be joined. @type {Map<number, Map<string, number> | undefined>} */
+  outputs = new Map();
+  /** Shorter texts in their place, by their lengths; nothing for one that does not fit. @type {Map<number, Fit | undefined>} */
+  fits = new Map();
+
+  /** @param {number[][]} one the shapes for one row */
+  constructor(one) {
+    this.one = one;
+  }
+}
+
+/** So many lengths of a family are known at most. */
+const MOST_LENGTHS = 1024;
+
+/** Requests of the same shapes apart from the rows, and the length of a text. */
 class Family {
   /** The more urgent first, and then in the order of the calls. @type {Waiting[]} */
   waiting = [];
   /** The rows that wait. */
   rows = 0;
-  /** Its requests run alone. */
-  isRefused = false;
-  /** By a number of rows: where those of the outputs are, or nothing if so many cannot be joined. @type {Map<number, Map<string, number> | undefined>} */
-  outputs = new Map();
+  /** By the length. @type {Map<number, Equal>} */
+  #equal = new Map();
+  /** Lengths that fit into no longer text. @type {Set<number>} */
+  unfit = new Set();
+  /** Rounded lengths that the model does not take. @type {Set<number>} */
+  tooLong = new Set();
+  #lengths;
 
-  /** @param {number[][]} one the shapes for one row */
-  constructor(one) {
+  /**
+   * @param {number[][]} one the shapes for one row, and a text without length
+   * @param {number[]} lengths the axes of the lengths
+   */
+  constructor(one, lengths) {
     this.one = one;
+    this.#lengths = lengths;
+  }
+
+  /** The shapes for one text of a length. */
+  oneOf(length) {
+    return this.one.map((shape, i) => withLength(shape, this.#lengths[i], length));
+  }
+
+  /** What is known of texts of a length. */
+  of(length) {
+    let equal = this.#equal.get(length);
+    if (equal === undefined) {
+      if (this.#equal.size >= MOST_LENGTHS) this.#equal.clear();
+      equal = new Equal(this.oneOf(length));
+      this.#equal.set(length, equal);
+    }
+    return equal;
   }
 
   add(waiting) {
@@ -69,6 +113,20 @@ class Family {
     this.rows -= waiting.rows;
     return true;
   }
+
+  /** The length to which texts are filled up, the longest of which has this one. */
+  filledFor(longest) {
+    const rounded = roundedLength(longest);
+    return this.tooLong.has(rounded) ? longest : rounded;
+  }
+
+  /** Takes some out. */
+  take(group) {
+    const gone = new Set(group);
+    this.waiting = this.waiting.filter((waiting) => !gone.has(waiting));
+    for (const { rows } of group) this.rows -= rows;
+    return group;
+  }
 }
 
 /** So many families without requests are kept. */
@@ -79,6 +137,10 @@ const MOST_REFUSED = 16;
 class Batching {
   #model;
   #axes;
+  /** The axes of the lengths; -1 where an input has none. @type {number[]} */
+  #lengths;
+  /** Why texts of different lengths are not joined. @type {Refused[]} */
+  #refusedLengths = [];
   #options;
   /** @type {Map<string, Family>} */
   #families = new Map();
@@ -90,25 +152,30 @@ class Batching {
   #timer;
   /** Whether the run before was one of several callers: then those that follow arrive together, too. */
   #wasJoined = false;
-  #counts = { requests: 0, runs: 0, joined: 0 };
+  #counts = { requests: 0, runs: 0, joined: 0, filled: 0 };
   /** @type {Refused[]} */
   #refused = [];
 
   /**
    * @param {Model} model
    * @param {number[]} axes of the inputs' rows; -1 for an input that has none
+   * @param {{axes?: number[], refused?: Refused}} lengths the axes of their lengths, if texts may end earlier
    * @param {{maxSize: number, maxDelay: number, maxElements: number}} options
    */
-  constructor(model, axes, options) {
+  constructor(model, axes, lengths, options) {
     this.#model = model;
     this.#axes = axes;
+    this.#lengths = lengths.axes ?? axes.map(() => -1);
+    if (lengths.refused !== undefined) this.#refusedLengths.push(lengths.refused);
     this.#options = options;
   }
 
   /** For script. */
   describe() {
-    const axes = Object.fromEntries(this.#model.inputs.flatMap(({ name }, i) => (this.#axes[i] === -1 ? [] : [[name, this.#axes[i]]])));
-    return { ...this.#options, axes, ...this.#counts, refused: this.#refused.map((one) => ({ ...one })) };
+    const named = (axes) => Object.fromEntries(this.#model.inputs.flatMap(({ name }, i) => (axes[i] === -1 ? [] : [[name, axes[i]]])));
+    const copies = (list) => list.map((one) => ({ ...one }));
+    const lengths = { axes: named(this.#lengths), refused: copies(this.#refusedLengths) };
+    return { ...this.#options, axes: named(this.#axes), lengths, ...this.#counts, refused: copies(this.#refused) };
   }
 
   /**
@@ -121,13 +188,13 @@ class Batching {
     const rows = this.#rowsOf(given, wish);
     if (rows === undefined) return undefined;
     const family = this.#familyOf(given.shapes);
-    if (family.isRefused) return undefined;
-    const elements = this.#elementsOf(given);
-    if (elements > this.#options.maxElements) return undefined;
+    const length = this.#lengthOf(given.shapes);
+    if (family.of(length).isRefused) return undefined;
+    if (this.#elementsOf(family, rows, length) > this.#options.maxElements) return undefined;
     this.#counts.requests++;
     if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
     return new Promise((resolve, reject) => {
-      const waiting = { given: given.own(), wish, rows, elements, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
+      const waiting = { given: given.own(), wish, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
       family.add(waiting);
       wish.life?.whenOver(() => {
         waiting.isOver = true;
@@ -158,24 +225,27 @@ class Batching {
     if (!canBeJoined(given, wish)) return undefined;
     const { shapes, values } = given;
     const { inputs } = this.#model;
-    let rows;
+    let rows, length;
     for (let i = 0; i < inputs.length; i++) {
-      const [shape, axis] = [shapes[i], this.#axes[i]];
+      const [shape, axis, along] = [shapes[i], this.#axes[i], this.#lengths[i]];
       if (!isPlain(inputs[i], values[inputs[i].name], shape)) return undefined;
       if (axis === -1) continue;
       if (shape.length !== inputs[i].shape.length || (rows ?? shape[axis]) !== shape[axis]) return undefined;
       rows = shape[axis];
+      if (along === -1) continue;
+      if ((length ?? shape[along]) !== shape[along]) return undefined;
+      length = shape[along];
     }
     return rows > 0 && rows < this.#options.maxSize ? rows : undefined;
   }
 
   #familyOf(shapes) {
     if (this.#last !== undefined && this.#areSame(this.#last.one, shapes)) return this.#last;
-    const one = shapes.map((shape, i) => withRows(shape, this.#axes[i], 1));
+    const one = shapes.map((shape, i) => withLength(withRows(shape, this.#axes[i], 1), this.#lengths[i], 0));
     const key = one.join(';');
     let family = this.#families.get(key);
     if (family === undefined) {
-      family = new Family(one);
+      family = new Family(one, this.#lengths);
       if (this.#families.size >= MOST_FAMILIES) this.#forget();
       this.#families.set(key, family);
     }
@@ -183,11 +253,17 @@ class Batching {
     return family;
   }
 
-  /** Whether shapes are the same apart from the rows. */
+  /** The length of a text, or 0. */
+  #lengthOf(shapes) {
+    const i = this.#lengths.findIndex((axis) => axis !== -1);
+    return i === -1 ? 0 : shapes[i][this.#lengths[i]];
+  }
+
+  /** Whether shapes are the same apart from the rows, and the length. */
   #areSame(one, shapes) {
     for (let i = 0; i < one.length; i++) {
       if (one[i].length !== shapes[i].length) return false;
-      for (let axis = 0; axis < one[i].length; axis++) if (axis !== this.#axes[i] && one[i][axis] !== shapes[i][axis]) return false;
+      for (let axis = 0; axis < one[i].length; axis++) if (axis !== this.#axes[i] && axis !== this.#lengths[i] && one[i][axis] !== shapes[i][axis]) return false;
     }
     return true;
   }
@@ -197,9 +273,11 @@ class Batching {
   }
 
   /** Of the largest input. */
-  #elementsOf({ shapes }) {
+  #elementsOf(family, rows, length) {
     let most = 0;
-    for (let i = 0; i < shapes.length; i++) if (this.#axes[i] !== -1) most = Math.max(most, elementCount(shapes[i]));
+    family.one.forEach((shape, i) => {
+      if (this.#axes[i] !== -1) most = Math.max(most, rows * elementCount(withLength(shape, this.#lengths[i], length)));
+    });
     return most;
   }
 
@@ -253,24 +331,39 @@ class Batching {
   }
 
   /**
-   * Takes requests in their order, as many as fit. Each number of rows needs a plan, so powers of two are preferred.
+   * Takes requests in their order, as many as fit; of texts those first whose lengths are nearest to that of the first one. Each number of rows
+   * needs a plan, so powers of two are preferred.
    * @param {Family} family
    * @returns {Waiting[]}
    */
   #take(family) {
-    const { maxSize, maxElements } = this.#options;
     const [first] = family.waiting;
-    let [rows, elements, count, best] = [0, 0, 0, 0];
-    for (const waiting of family.waiting) {
-      rows += waiting.rows;
-      elements += waiting.elements;
-      if (count > 0 && (rows > maxSize || elements > maxElements || !this.#haveSame(first, waiting))) break;
-      count++;
-      if (count > 1 && (rows === maxSize || (rows & (rows - 1)) === 0)) best = count;
+    const group = [first];
+    // The lengths between which those of the group are, its rows, and its places.
+    let [shortest, longest, rows, places, best] = [first.length, first.length, first.rows, first.rows * first.length, 0];
+    for (const waiting of this.#nearest(family)) {
+      const [from, to, all] = [Math.min(shortest, waiting.length), Math.max(longest, waiting.length), rows + waiting.rows];
+      const filled = from === to ? to : family.filledFor(to);
+      const own = places + waiting.rows * waiting.length;
+      if (all > this.#options.maxSize || !this.#haveSame(first, waiting)) break;
+      if (this.#elementsOf(family, all, filled) > this.#options.maxElements) break;
+      // Farther ones of the other side may still do.
+      if (from !== to && !isWorthFilling(own, all * filled)) continue;
+      group.push(waiting);
+      [shortest, longest, rows, places] = [from, to, all, own];
+      if (rows === this.#options.maxSize || (rows & (rows - 1)) === 0) best = group.length;
     }
-    const group = family.waiting.splice(0, best || count);
-    for (const waiting of group) family.rows -= waiting.rows;
-    return group;
+    return family.take(group.slice(0, best || group.length));
+  }
+
+  /** The others that wait, of texts the nearest lengths first. */
+  #nearest({ waiting, unfit }) {
+    const [{ length }, ...others] = waiting;
+    if (others.every((other) => other.length === length)) return others;
+    const distance = (other) => Math.abs(other.length - length);
+    // What is not proved to fit, and a text of no length, goes with its own only.
+    const fits = (other) => other.length === length || ![length, other.length].some((one) => one === 0 || unfit.has(one));
+    return others.filter(fits).sort((one, other) => distance(one) - distance(other));
   }
 
   /** Whether two requests have the same values for inputs without rows. */
@@ -325,13 +418,27 @@ class Batching {
     let all = 0;
     for (const { rows } of group) all += rows;
     // Of each caller's rows as well: they are computed as those of one are.
-    for (const rows of new Set([all, ...group.map((waiting) => waiting.rows)])) if (rows > 1 && !(await this.#canJoin(family, rows))) return undefined;
-    const joined = this.#join(group, all);
+    for (const { rows, length } of group) if (rows > 1 && !(await this.#canJoin(family.of(length), rows))) return undefined;
+    const lengths = [...new Set(group.map(({ length }) => length))];
+    const longest = Math.max(...lengths);
+    const filled = lengths.length === 1 ? longest : family.filledFor(longest);
+    const equal = family.of(filled);
+    try {
+      if (!(await this.#canJoin(equal, all))) return undefined;
+      if (lengths.length > 1 && !(await this.#canFill(family, equal, filled, lengths))) return undefined;
+    } catch (error) {
+      // A table of places may end before.
+      if (filled === longest) throw error;
+      family.tooLong.add(filled);
+      return await this.#runJoined(family, group);
+    }
+    const joined = lengths.length > 1 ? this.#fill(family, group, all, filled) : this.#join(group, all);
     batched(() => this.#told(group.length, all, group[0].began));
     const results = await this.#runAll(joined, group);
     this.#counts.runs++;
     this.#counts.joined += group.length;
-    return () => this.#divide(group, results, family.outputs.get(all), all);
+    if (lengths.length > 1) this.#counts.filled += group.length;
+    return () => this.#divide(group, results, equal, all);
   }
 
   /** Counts a run, and tells who wants to know. */
@@ -353,20 +460,60 @@ class Batching {
     return await (priority === NORMAL ? work(0) : watched(undefined, work, undefined, { priority }));
   }
 
-  /** Whether so many rows are computed as one is. */
-  async #canJoin(family, rows) {
-    if (!family.outputs.has(rows)) {
-      const { axes, refused } = await joinRows(this.#model, family.one, this.#axes, rows);
-      family.outputs.set(rows, axes);
-      if (refused !== undefined) this.#refuse(family, refused);
+  /**
+   * Whether so many rows are computed as one is.
+   * @param {Equal} equal
+   * @param {number} rows
+   */
+  async #canJoin(equal, rows) {
+    if (!equal.outputs.has(rows)) {
+      const { axes, refused } = await joinRows(this.#model, equal.one, this.#axes, rows);
+      equal.outputs.set(rows, axes);
+      if (refused !== undefined) {
+        equal.isRefused = true;
+        note(this.#refused, refused);
+      }
     }
-    return family.outputs.get(rows) !== undefined;
+    return equal.outputs.get(rows) !== undefined;
   }
 
-  #refuse(family, refused) {
-    family.isRefused = true;
-    const isKnown = this.#refused.some(({ node, reason }) => node === refused.node && reason === refused.reason);
-    if (!isKnown && this.#refused.length < MOST_REFUSED) this.#refused.push(refused);
+  /**
+   * Whether texts of these lengths give what they give alone when they are filled up to a length.
+   * @param {Family} family
+   * @param {Equal} equal of the length to which they are filled up
+   * @param {number} filled
+   * @param {number[]} lengths
+   */
+  async #canFill(family, { one, fits }, filled, lengths) {
+    const unknown = lengths.filter((length) => length < filled && !fits.has(length));
+    if (unknown.length > 0) {
+      const found = await fitLengths(this.#model, one, unknown.map((length) => family.oneOf(length)));
+      found.forEach(({ fit, refused }, i) => {
+        fits.set(unknown[i], fit);
+        if (refused === undefined) return;
+        family.unfit.add(unknown[i]);
+        note(this.#refusedLengths, refused);
+      });
+    }
+    return lengths.every((length) => length === filled || fits.get(length) !== undefined);
+  }
+
+  /** What texts of different lengths are given, filled up behind their ends. */
+  #fill(family, group, all, filled) {
+    const values = new Named();
+    const [{ given: first }] = group;
+    const shapes = this.#model.inputs.map(({ name, dataType }, i) => {
+      const [axis, along] = [this.#axes[i], this.#lengths[i]];
+      const shape = withLength(withRows(first.shapes[i], axis, all), along, filled);
+      const parts = () => group.map(({ given }) => ({ array: given.values[name], shape: given.shapes[i] }));
+      values[name] = axis === -1 ? first.values[name] : joinShorter(dataType, parts(), axis, shape);
+      return shape;
+    });
+    const lengths = group.flatMap(({ rows, length }) => new Array(rows).fill(length));
+    values[HIDDEN] = hiddenFor(lengths, filled);
+    const given = new Given(shapes, values, false, false);
+    given.lengths = { long: family.oneOf(filled), short: family.oneOf(Math.min(...lengths)) };
+    return given;
   }
 
   /** What they are given, one after the other. */
@@ -383,10 +530,12 @@ class Batching {
   }
 
   /** Gives each caller its results. */
-  #divide(group, results, axes, all) {
+  #divide(group, results, { outputs, fits }, all) {
+    const axes = outputs.get(all);
     let from = 0;
     for (const waiting of group) {
-      const { given, wish, rows, resolve, reject } = waiting;
+      const { given, wish, rows, length, resolve, reject } = waiting;
+      const fit = fits.get(length);
       from += rows;
       if (waiting.isOver) {
         leave(waiting);
@@ -395,7 +544,9 @@ class Batching {
       try {
         const own = {};
         for (const [name, result] of Object.entries(results)) {
-          if (wish.wanted === undefined || wish.wanted.has(name)) put(own, name, partOf(result, axes.get(name), from - rows, rows, all));
+          if (wish.wanted !== undefined && !wish.wanted.has(name)) continue;
+          const [axis, first] = [axes.get(name), from - rows];
+          put(own, name, fit === undefined ? partOf(result, axis, first, rows, all) : beginningOf(result, axis, first, rows, all, fit.get(name)));
         }
         resolve(wish.places === undefined ? own : deliver(this.#model, own, wish.places, given));
       } catch (error) {
@@ -416,6 +567,12 @@ function begins(waiting) {
 /** Ends a request whose caller has given up, which has heard of that already. */
 function leave({ reject }) {
   reject(exception('AbortError', 'the caller has given up'));
+}
+
+/** Notes a reason, once. */
+function note(list, refused) {
+  const isKnown = list.some(({ node, reason }) => node === refused.node && reason === refused.reason);
+  if (!isKnown && list.length < MOST_REFUSED) list.push(refused);
 }
 
 /** Whether a run may be one of several: what it is given and gives is in memory, and it has no limit or seed of its own. */

@@ -15,6 +15,8 @@ class Given {
   passed;
   /** Those that are computed with. */
   values;
+  /** Of texts that may end earlier: the shapes of one of the full length, and of a shorter one that fits. @type {{long: number[][], short: number[][]} | undefined} */
+  lengths;
   #isOwn = false;
   #key;
 
@@ -33,7 +35,7 @@ class Given {
 
   /** The key of its plan. */
   get key() {
-    return (this.#key ??= keyOf(this.shapes));
+    return (this.#key ??= keyOf(this.shapes) + (this.lengths === undefined ? '' : 'ends'));
   }
 
   /**

@@ -100,4 +100,7 @@ function textOf({ node, operator, reason }) {
   return node === '' && operator === '' ? reason : `the node ${quote(node)} (${operator}): ${reason}`;
 }
 
-module.exports = { findAxes, joinRows };
+/** The shapes for one row with made-up sizes, in several ways. */
+const madeUpShapes = (inputs, axes) => SIZES.map((sizeOf) => shapesFor(inputs, axes, sizeOf));
+
+module.exports = { findAxes, joinRows, madeUpShapes };

@@ -13,7 +13,8 @@ const { Batching } = require('./batching.js');
 const { Given } = require('./given.js');
 const { isKnown } = require('./dimensions.js');
 const { readInputs } = require('./inputs.js');
-const { findAxes } = require('./joinable.js');
+const { findAxes, madeUpShapes } = require('./joinable.js');
+const { findLengths } = require('./lengths.js');
 const { Named } = require('./named.js');
 const { deliver } = require('./places.js');
 const { Plans } = require('./plans.js');
@@ -150,7 +151,8 @@ class Model {
    */
   async joinRuns(options) {
     const axes = await findAxes(this);
-    this.batching = new Batching(this, axes, options);
+    const lengths = await findLengths(this, axes, madeUpShapes(this.inputs, axes));
+    this.batching = new Batching(this, axes, lengths, options);
     // Of each length several numbers of rows are met, which says nothing about those between.
     this.plans.expectRows(this.inputs.flatMap(({ shape }, i) => (axes[i] === -1 ? [] : [shape[axes[i]]])));
   }

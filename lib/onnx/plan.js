@@ -24,13 +24,15 @@ class Plan {
    * @param {import('./given.js').Given} given of which the shapes count
    * @param {{idle: import('./idle.js').Idle, prefetch: import('./output-prefetch.js').OutputPrefetch}} pools those of all plans of the model
    */
-  constructor({ context, hasLists }, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, { shapes, key }, { idle, prefetch }) {
+  constructor({ context, hasLists }, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, { shapes, key, lengths }, { idle, prefetch }) {
     const graphState = toGraph(graph);
     this.context = context;
     this.graph = graph;
     this.graphState = graphState;
     this.shapes = shapes;
     this.key = key;
+    /** Whether it is for texts that may end earlier. */
+    this.hasEnds = lengths !== undefined;
     this.idle = idle;
     this.prefetch = prefetch;
     /** The nodes at which the model is cut. @type {[string, string, string][]} */

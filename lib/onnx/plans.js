@@ -62,7 +62,7 @@ class Plans {
    * @param {Given} given
    */
   find(given) {
-    const isLast = this.#last !== undefined && areSame(this.#last.shapes, given.shapes);
+    const isLast = this.#last !== undefined && this.#last.hasEnds === (given.lengths !== undefined) && areSame(this.#last.shapes, given.shapes);
     return this.#get(isLast ? this.#last.key : given.key);
   }
 
@@ -121,7 +121,7 @@ class Plans {
           throw givenUp();
         }
         this.#keep(made);
-        this.#ahead?.met(shapes);
+        if (given.lengths === undefined) this.#ahead?.met(shapes);
         return made;
       },
       (error) => {
@@ -237,7 +237,7 @@ class Plans {
     };
     const work = () =>
       begin(entry, (request) => {
-        handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead, watch);
+        handle = contextState.order.planOnnx(request, model, given.shapes, label, isAhead, watch, given.lengths?.long, given.lengths?.short);
       });
     return traced('build', () => ({ operator, label, device: contextState.device, shapes: given.shapes, isAhead }), work);
   }

@@ -275,9 +275,9 @@ class DeviceTimeline {
   }
 
   /** As of the native side, which has the plan; its graph is here. */
-  planOnnx(request, model, shapes, label, ahead, watch) {
+  planOnnx(request, model, shapes, label, ahead, watch, long, short) {
     return this.#make(request, label, (inner) => {
-      const [program, plan, number] = native.planOnnx(inner, model, shapes, label, ahead, watch);
+      const [program, plan, number] = native.planOnnx(inner, model, shapes, label, ahead, watch, long, short);
       return { program, plan, number };
     });
   }

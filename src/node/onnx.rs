@@ -19,7 +19,7 @@ use crate::onnx::{
     Size, Summary, Tensor,
 };
 use crate::program::steps::Steps;
-use crate::program::{self, Content, Device, Elements, Input, Options, Output, Owner, Planned, Program, Weights};
+use crate::program::{self, Content, Device, Elements, Input, Lengths, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
 use std::collections::HashMap;
@@ -363,8 +363,8 @@ fn input_shapes(call: &Call<'_>, index: usize, program: &Program) -> Result<Vec<
     })
 }
 
-/// `planOnnx(request, model, shapes, label, ahead, watch)`: the handle of the graph for inputs of these shapes, which is being made, with the
-/// lowest priority if it is made ahead; on a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`device_tasks.rs`).
+/// `planOnnx(request, model, shapes, label, ahead, watch, long, short)`: the handle of the graph for inputs of these shapes, which is being made,
+/// with the lowest priority if it is made ahead. With the shapes `long` of one text and `short` of a shorter one, it is for texts that may end earlier. On a device of script's `[program, graph, number]`, the last of which is the graph's in tasks (`device_tasks.rs`).
 pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
@@ -373,6 +373,10 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let label = call.string(3)?;
     let urgency = if call.scope.as_boolean(call.value(4))? { Urgency::Ahead } else { Urgency::Wanted };
     let watch = compute::watch(call, 5)?;
+    let lengths = match call.scope.type_of(call.value(6))? {
+        Type::Undefined => None,
+        _ => Some(Lengths { long: input_shapes(call, 6, &program)?, short: input_shapes(call, 7, &program)? }),
+    };
     let (id, foreign) = environment.with_context(context, |context| Ok((GraphId(context.next()), context.foreign().ok())))?;
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
@@ -422,7 +426,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             });
             Ok(())
         };
-        let first = || watch.during(|| program.first(&shapes, id, done, describe, build));
+        let first = || watch.during(|| program.first(&shapes, lengths.as_ref(), id, done, describe, build));
         let planned = catch_unwind(AssertUnwindSafe(first));
         match planned {
             Ok(Err((ImportError::Nodes(nodes), done))) => {
@@ -479,11 +483,60 @@ pub fn rows_value<'s>(scope: Scope<'s>, rows: &OnceLock<RowsApart>) -> Result<Va
             });
             scope.set(value, "rows", scope.array_of(rows)?)?;
         }
-        Err(program::Refusal { node, operator, reason }) => {
-            scope.set(value, "refused", scope.strings([node.as_str(), operator.as_str(), reason.as_str()].into_iter())?)?;
-        }
+        Err(refusal) => scope.set(value, "refused", refusal_value(scope, refusal)?)?,
     }
     Ok(value)
+}
+
+/// By texts what the outputs are of those of a longer one, or why a text cannot be run in its place.
+pub type Fitting = Vec<Result<program::Outputs, program::Refusal>>;
+
+/// `fitLengths(request, model, long, shorter)`: what the outputs of texts with the shapes in a list are of those of one with the shapes `long`.
+pub fn fit_lengths<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let environment = call.environment;
+    let request = Request::from_number(call.number(0)?);
+    let (_, program) = program(call, 1)?;
+    let long = input_shapes(call, 2, &program)?;
+    let sizes = |scope: Scope<'_>, shape| scope.elements(shape, Scope::as_unsigned).map(InputShape::Tensor);
+    let shorter: Vec<Vec<InputShape>> = call.scope.elements(call.value(3), |scope, shapes| scope.elements(shapes, sizes))?;
+    let found = Arc::new(OnceLock::new());
+    let outcome = found.clone();
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Fitting(outcome))?;
+    on_build_thread("run", String::new(), Urgency::Wanted, done, move |done| {
+        match guarded(|| program.fits_into(&long, &shorter)) {
+            Ok(fitting) => {
+                let _ = found.set(fitting);
+                done.report(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err((error.into(), done)),
+        }
+    });
+    Ok(None)
+}
+
+/// For each text `{outputs: [[name, shape]]}` or `{refused: [node, operator, reason]}`.
+pub fn fitting_value<'s>(scope: Scope<'s>, fitting: &OnceLock<Fitting>) -> Result<Value<'s>> {
+    let of_text = |found: &Result<program::Outputs, program::Refusal>| {
+        let value = scope.object()?;
+        match found {
+            Ok(outputs) => {
+                let output = |(name, shape): &(String, Vec<u32>)| {
+                    let sizes = scope.array_of(shape.iter().map(|&size| scope.number(f64::from(size))))?;
+                    scope.array_of([scope.string(name)?, sizes].into_iter().map(Ok))
+                };
+                scope.set(value, "outputs", scope.array_of(outputs.iter().map(output))?)?;
+            }
+            Err(refusal) => scope.set(value, "refused", refusal_value(scope, refusal)?)?,
+        }
+        Ok(value)
+    };
+    scope.array_of(fitting.get().ok_or_else(|| stale("model"))?.iter().map(of_text))
+}
+
+fn refusal_value<'s>(scope: Scope<'s>, refusal: &program::Refusal) -> Result<Value<'s>> {
+    let program::Refusal { node, operator, reason } = refusal;
+    scope.strings([node.as_str(), operator.as_str(), reason.as_str()].into_iter())
 }
 
 /// `runOnnx(request, model, graph, shapes, values, kept, label, seed, maxBytes, watch)`: runs a model that is cut, or of which inputs or

@@ -91,6 +91,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "keepPlan" => onnx::keep_plan;
     "usePlan" => onnx::use_plan;
     "joinRows" => onnx::join_rows;
+    "fitLengths" => onnx::fit_lengths;
     "summarizeOnnx" => onnx::summarize;
     "openDecoder" => decoder::open;
     "closeDecoder" => decoder::close;

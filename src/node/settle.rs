@@ -104,6 +104,7 @@ pub enum Outcome {
     Step(Arc<OnceLock<Vec<crate::program::steps::Output>>>),
     OnnxSummary(Arc<OnceLock<crate::onnx::Summary>>),
     Rows(Arc<OnceLock<onnx::RowsApart>>),
+    Fitting(Arc<OnceLock<onnx::Fitting>>),
     /// Not of a request: programs ask something of a device of script's.
     Tasks {
         context: f64,
@@ -544,6 +545,7 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
         Outcome::Step(outputs) => return steps::step_value(scope, outputs),
         Outcome::OnnxSummary(summary) => return onnx::summary_value(scope, summary),
         Outcome::Rows(rows) => return onnx::rows_value(scope, rows),
+        Outcome::Fitting(fitting) => return onnx::fitting_value(scope, fitting),
         Outcome::Tasks { context } => {
             let value = scope.object()?;
             scope.set(value, "event", scope.string("tasks")?)?;

@@ -20,7 +20,7 @@ pub mod steps;
 mod values;
 mod weights;
 
-pub use batch::{Refusal, Rows};
+pub use batch::{Lengths, Outputs, Refusal, Rows};
 pub use cache::{Cache, Owner};
 pub use device::{Device, OwnedTensor};
 pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
@@ -116,20 +116,21 @@ impl CompiledPart {
 
 impl Program {
     /// Imports the first part for inputs of these shapes. `build` has its graph, which takes so many bytes at most, compiled under that
-    /// number, which is the caller's.
+    /// number, which is the caller's. With `lengths` it is for texts that may end earlier.
     ///
     /// # Errors
     /// As [`import_part`].
     pub fn first(
         &self,
         shapes: &[InputShape],
+        lengths: Option<&Lengths>,
         id: GraphId,
         done: Done<Built>,
         found: impl FnOnce(Planned),
         build: impl FnOnce(crate::graph::Graph, usize, Done<Built>) -> Result<()>,
     ) -> Result<(), (ImportError, Done<Built>)> {
         let planned = self.loaded.given_of(shapes).map_err(ImportError::from).and_then(|given| {
-            let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, id)?;
+            let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, lengths, id)?;
             Ok((planned, graph))
         });
         match planned {
@@ -162,9 +163,13 @@ impl Program {
         source: &Source<'_>,
         given: &Givens,
         place: Place,
+        lengths: Option<&Lengths>,
         id: GraphId,
     ) -> Result<(Planned, Option<(crate::graph::Graph, usize)>), ImportError> {
         let mut part = import_part(source, &self.limits, &self.bounds, given, place)?;
+        if let Some(lengths) = lengths {
+            part.graph = part.graph.map(|graph| self.hiding(graph, lengths)).transpose()?;
+        }
         if let Some(graph) = &mut part.graph {
             // A single graph has its constants to itself.
             let is_alone = place != Place::Later && self.loaded.is_fixed() && self.steps.is_none();
@@ -213,7 +218,7 @@ impl Program {
             },
         };
         let id = self.device.next_graph();
-        let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, id).map_err(Error::from)?;
+        let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, None, id).map_err(Error::from)?;
         if let Some((description, most)) = graph {
             let built = self.device.wait_for(|done| Task::Build {
                 graph: id,

@@ -6,16 +6,20 @@
 //! operators, whose rules are in [`rules`]; what has no rule is refused. It is a proof for these two graphs, and so for what is to be run:
 //! nothing is concluded from names, or from some sizes to others.
 //!
+//! Runs of texts of different lengths are another proof on top of it ([`lengths`]).
+//!
 //! By the same rules [`join`] makes one graph of the steps of several sequences, whose caches are read apart.
 
 mod join;
 #[cfg(test)]
 mod join_tests;
+mod lengths;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use join::{Joined, join};
+pub use lengths::{Lengths, Outputs};
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, Op, Operand, OperandId, Source as From};
