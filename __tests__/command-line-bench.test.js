@@ -55,6 +55,16 @@ test('bench measures latency, throughput and memory, beside onnxruntime-node, an
   expect(bench(model, '--shape', 'x=4x2', '--seconds', '0.1', '--compare', file)).toMatchObject({ status: 2, stderr: expect.stringContaining('found the inputs x float32[3,2]') });
 });
 
+test('bench runs as a context with a hint does', () => {
+  for (const hint of ['latency', 'throughput', '2']) {
+    const { status, stdout } = bench(model, '--shape', 'x=3x2', '--seconds', '0.1', '--in-flight', '2', '--alone', '--performance', hint);
+    expect([status, stdout]).toEqual([0, expect.stringContaining(`threads, performance ${hint}, `)]);
+  }
+  const { stdout } = bench(model, '--shape', 'x=3x2', '--seconds', '0.1', '--in-flight', '2', '--alone', '--performance', '2', '--json');
+  expect(JSON.parse(stdout).performance).toBe(2);
+  for (const hint of ['fast', '0', '1.5']) expect(bench(model, '--performance', hint)).toMatchObject({ status: 2, stderr: expect.stringContaining(`--performance ${hint}: expected latency, throughput or a whole number above 0`) });
+});
+
 test('bench refuses what it does not understand', () => {
   const file = path.join(folder, 'other.json');
   writeFileSync(file, '{}');

@@ -7,7 +7,7 @@ const version = require('../version.js');
 const { measureRound, planRounds } = require('./bench/measure.js');
 const { OtherProcess, find } = require('./bench/onnxruntime.js');
 const { SAME, compareRounds, latencies, median } = require('./bench/statistics.js');
-const { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, performanceOf, readOptions } = require('./options.js');
 const { Bar, withProgress } = require('./progress.js');
 const { makeConstants, makeInputs, shapedInputs } = require('./values.js');
 
@@ -20,6 +20,7 @@ const usage = `webnn-node bench MODEL.onnx [options]
   --device DEVICE          cpu (default), gpu or npu
   --threads N              threads on the CPU (default: all that this process may use)
   --fp-math MATH           strict (default), or bf16
+  --performance HINT       latency, throughput, or how many runs at a time share the threads (default: what waits decides)
   --in-flight N,N,…        how many runs are in flight (default 1,8,32)
   --seconds N              how long to measure, about (default 10)
   --seed N                 seed of random values (default 1)
@@ -38,6 +39,7 @@ async function run(args) {
     seconds: { type: 'string', default: '10' },
     seed: { type: 'string', default: '1' },
     alone: { type: 'boolean', default: false },
+    performance: { type: 'string' },
     compare: { type: 'string' },
   });
   const file = oneModel(positionals);
@@ -72,6 +74,7 @@ async function run(args) {
     device: values.device,
     fpMath: context.fpMath,
     threads: values.threads === undefined ? cores() : Number(values.threads),
+    performance: performanceOf(values.performance),
     inputs: signatures.map(({ name, dataType, shape }) => ({ name, dataType, shape })),
     ...own,
     peakMemoryBytes: process.resourceUsage().maxRSS * 1024,
@@ -189,7 +192,8 @@ function text(result, file, before) {
     }),
   ];
   const { onnxruntime } = result;
-  const lines = [`${result.model} on ${result.device}, ${result.threads} threads, ${result.cpu}`, ...table('webnn-node', result)];
+  const hint = result.performance === undefined ? '' : `, performance ${result.performance}`;
+  const lines = [`${result.model} on ${result.device}, ${result.threads} threads${hint}, ${result.cpu}`, ...table('webnn-node', result)];
   if (onnxruntime.missing === undefined) lines.push(...table('onnxruntime-node', onnxruntime), ...verdicts('onnxruntime-node', onnxruntime.comparison));
   else if (onnxruntime.missing !== '--alone') lines.push(`onnxruntime-node: not measured: ${onnxruntime.missing}`);
   if (before !== undefined) {

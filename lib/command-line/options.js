@@ -66,11 +66,22 @@ const contextOptions = {
   constant: { type: 'string', multiple: true },
 };
 
-async function openContext({ device, threads, 'fp-math': fpMath }) {
+/**
+ * How the context divides its threads among runs, as `createContext` takes it; nothing without the option.
+ * @param {string | undefined} text
+ */
+function performanceOf(text) {
+  if (text === undefined || text === 'latency' || text === 'throughput') return text;
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new Usage(`--performance ${text}: expected latency, throughput or a whole number above 0`);
+  return Number(text);
+}
+
+async function openContext({ device, threads, 'fp-math': fpMath, performance }) {
   if (!['cpu', 'gpu', 'npu'].includes(device)) throw new Usage(`--device ${device}: expected cpu, gpu or npu`);
   if (!FP_MATH.includes(fpMath)) throw new Usage(`--fp-math ${fpMath}: expected ${FP_MATH.join(' or ')}`);
   const { ml } = require('../index.js');
-  return ml.createContext({ deviceType: device, fpMath, numThreads: threads === undefined ? undefined : count('threads', threads) });
+  const numThreads = threads === undefined ? undefined : count('threads', threads);
+  return ml.createContext({ deviceType: device, fpMath, numThreads, performance: performanceOf(performance) });
 }
 
-module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions };
+module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, performanceOf, readOptions };

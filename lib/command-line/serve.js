@@ -3,7 +3,7 @@
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const version = require('../version.js');
-const { Usage, readOptions } = require('./options.js');
+const { Usage, performanceOf, readOptions } = require('./options.js');
 const { modelsProgress } = require('./progress.js');
 
 const usage = `webnn-node serve FOLDER [options]
@@ -17,6 +17,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --versions NUMBER      so many of the latest versions of each model (default: all)
   --device cpu|gpu|npu   what computes (default: cpu)
   --threads NUMBER       threads of the CPU (default: the cores that the process may use)
+  --performance HINT     latency, throughput, or how many runs at a time share the threads (default: what waits decides)
   --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
   --max-batch NUMBER     requests (or their rows) that one run computes; 1 joins none (default: 16)
   --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
@@ -32,7 +33,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
 `;
 
 const options = Object.fromEntries(
-  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'performance', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
 );
 
 /** A number that was given, or nothing. */
@@ -61,6 +62,7 @@ function choices(values, folder) {
     versions: number(values, 'versions'),
     deviceType: device,
     numThreads: number(values, 'threads'),
+    performance: performanceOf(values.performance),
     memoryLimit: times(2 ** 20, number(values, 'memory-limit')),
     maxInFlight: number(values, 'max-in-flight'),
     bodyLimit: times(2 ** 20, number(values, 'max-body', { most: 4096 })),

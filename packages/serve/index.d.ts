@@ -1,7 +1,7 @@
 /** A server of models on webnn-node: the Open Inference Protocol over REST and gRPC, and OpenAI's interface. */
 
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
-import type { MLContext, MLDeviceType } from 'webnn-node';
+import type { MLContext, MLDeviceType, MLPerformanceHint } from 'webnn-node';
 import type { OnnxInput, OnnxLoadOptions, OnnxModel, OnnxResult } from 'webnn-node/onnx';
 
 export interface ServeOptions {
@@ -16,6 +16,8 @@ export interface ServeOptions {
   /** Of a context of its own. Default: `'cpu'`. */
   deviceType?: MLDeviceType;
   numThreads?: number;
+  /** How its runs share the threads, as in `createContext`. Default: what waits decides. */
+  performance?: MLPerformanceHint | number;
   /** Bytes of all models. Default: no limit; of `serve` 80 % of a container's limit. */
   memoryLimit?: number;
   /** Options for all models. Default: `batching: true` for models that compute rows apart. */

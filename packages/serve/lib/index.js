@@ -40,7 +40,7 @@ const isProbe = (url) => url === '/v2/health/live' || url === '/v2/health/ready'
  * A server; `listen()` it. Its models are loaded when the promise resolves, or with `waits: false` when `server.loaded` does.
  * @param {import('../index.js').ServeOptions} options
  */
-async function createServer({ models, name, context, deviceType = 'cpu', numThreads, memoryLimit, onnx, versions, logger, token, https, waits = true, onProgress, ...given }) {
+async function createServer({ models, name, context, deviceType = 'cpu', numThreads, performance, memoryLimit, onnx, versions, logger, token, https, waits = true, onProgress, ...given }) {
   const limits = { ...defaults, ...given };
   const { bodyLimit, maxConnections, requestTimeout } = limits;
   const fastify = Fastify({
@@ -53,7 +53,7 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
     routerOptions: { maxParamLength: 512, ignoreTrailingSlash: true },
   });
   fastify.server.maxConnections = maxConnections;
-  const own = context === undefined ? await ml.createContext({ deviceType, numThreads, memoryLimit, label: 'serve' }) : undefined;
+  const own = context === undefined ? await ml.createContext({ deviceType, numThreads, performance, memoryLimit, label: 'serve' }) : undefined;
   const metrics = new Metrics();
   const load = new Load(limits);
   const receiving = new Receiving(limits);
