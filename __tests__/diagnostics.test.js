@@ -6,7 +6,9 @@ const { spawnSync } = require('node:child_process');
 const diagnostics = require('node:diagnostics_channel');
 const path = require('node:path');
 const { ml, MLGraphBuilder } = require('..');
+const { generate } = require('../lib/generate.js');
 const { loadOnnx } = require('../lib/onnx.js');
+const { KINDS, decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const bytes = writeModel({
@@ -85,6 +87,20 @@ test('runs of a model with batching are published with their size, rows, and how
   expect(messages.map(({ label, device, size, rows }) => [label, device, size, rows])).toEqual([['adder', 'cpu', 1, 1], ['adder', 'cpu', 1, 1], ['adder', 'cpu', 3, 4]]);
   expect(messages.slice(0, 2).map(({ waited }) => waited)).toEqual([0, 0]);
   expect(messages[2].waited).toBeGreaterThan(0);
+  context.destroy();
+});
+
+test('each step of generate() is a run', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const model = await loadOnnx(context, decoder(KINDS[0]), { label: 'talker' });
+  const prompts = [[1, 2, 3], [4, 5]];
+  const events = await published(tracing('run'), async () => {
+    for await (const token of generate(model, prompts, { maxNewTokens: 3 })) expect(token.id).toBeGreaterThanOrEqual(0);
+  });
+  const starts = events.filter(([name]) => name.endsWith(':start')).map(([, { operator, label, device, sequences, lengths }]) => [operator, label, device, sequences, lengths]);
+  expect(starts).toEqual([0, 1, 2].map((step) => ['generate', 'talker', 'cpu', [0, 1], [3 + step, 2 + step]]));
+  expect(events.filter(([name]) => name.endsWith(':asyncEnd'))).toHaveLength(3);
+  model.destroy();
   context.destroy();
 });
 

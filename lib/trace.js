@@ -93,10 +93,11 @@ class Trace {
       start: (message) => {
         const id = ++this.#lastId;
         const began = performance.now();
-        const { operator, label, device, shapes, file, isAhead } = message;
+        const { operator, label, device, shapes, file, isAhead, sequences, lengths } = message;
+        const args = { operator, device, shapes, file, isAhead, sequences, lengths };
         const title = label === '' || label === undefined ? name : `${name} ${label}`;
         under.set(message, { id, began, title });
-        this.#add({ ph: 'b', tid: SCRIPT, id, cat: name, name: title, ts: micros(began), args: { operator, device, shapes, file, isAhead } });
+        this.#add({ ph: 'b', tid: SCRIPT, id, cat: name, name: title, ts: micros(began), args });
         if (name === 'run') this.#count(1);
       },
       end: (message) => {

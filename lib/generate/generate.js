@@ -4,6 +4,7 @@
 
 const { types } = require('node:util');
 const native = require('../native.js');
+const { traced } = require('../diagnostics.js');
 const { CONTEXT_LOST, invalidState, nativeError, typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { NORMAL, scheduleOf } = require('../scheduling.js');
@@ -78,7 +79,8 @@ async function* tokens(work, prompts, wish, called) {
   let live = most > 0 ? [...sequences.keys()] : [];
   while (live.length > 0) {
     const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
-    const chosen = await ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, isDirect ? masks : []));
+    const next = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, isDirect ? masks : []));
+    const chosen = await traced('run', () => stepOf(work.model, sequences, live), next);
     left = -1;
     const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top, masks });
     const going = [];
@@ -112,6 +114,12 @@ function ends(token, { ids, matcher }, { most, stops, until }, isLast) {
   if (isEnd || stops.some((stop) => endsWith(ids, stop)) || (isLast && matcher?.isDone)) token.finish = 'stop';
   else if (ids.length >= most) token.finish = 'length';
   return token.finish !== undefined;
+}
+
+/** A step for whoever observes the process: the sequences that it continues, and how many tokens each has by then. */
+function stepOf({ label, contextState }, sequences, live) {
+  const lengths = live.map((sequence) => sequences[sequence].prompt.length + sequences[sequence].ids.length);
+  return { operator: NAME, label, device: contextState.device, sequences: [...live], lengths };
 }
 
 function triples(flat) {
