@@ -9,6 +9,7 @@ import { Tally } from './tally.mjs';
 
 const limit = 1800;
 const folders = ['bin', 'lib', '__tests__', 'scripts', 'benches', 'examples', 'packages'].filter((name) => existsSync(inRepository(name)));
+const portability = inRepository('tests', 'portability', 'Cargo.toml');
 const eslint = inRepository('node_modules', 'eslint', 'bin', 'eslint.js');
 
 const linters = {
@@ -18,6 +19,8 @@ const linters = {
   // The crate of packages/constrain is a workspace of its own.
   'rustfmt, constrain': ['cargo', 'fmt', '--manifest-path', constrainManifest, '--check'],
   'clippy, constrain': ['cargo', 'clippy', '--release', '--manifest-path', constrainManifest, '--all-targets', '--locked', '--quiet', '--', '-D', 'warnings'],
+  'rustfmt, portability': ['cargo', 'fmt', '--manifest-path', portability, '--check'],
+  'clippy, portability': ['cargo', 'clippy', '--release', '--manifest-path', portability, '--target-dir', inRepository('target', 'portability'), '--locked', '--quiet', '--', '-D', 'warnings'],
   // Where cargo-deny is not installed its step says so.
   dependencies: ['cargo', 'deny', '--locked', 'check', 'licenses', 'bans', 'sources'],
   'dependencies, constrain': ['cargo', 'deny', '--manifest-path', constrainManifest, '--locked', 'check', '--config', inRepository('deny.toml'), 'licenses', 'bans', 'sources'],

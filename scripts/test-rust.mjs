@@ -1,8 +1,9 @@
 // cargo test.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { buildAddon, constrainEnv, constrainManifest, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
+import { inRepository } from './repository.mjs';
 import { driver } from './swiftshader.mjs';
 
 // The release profile, because the addon has just been built in it: the dependencies are not compiled a second time, what
@@ -14,10 +15,24 @@ const silenceLimit = 900;
 /** The same under QEMU, which takes 20 to 50 times as long for a test of kernels: the longest takes 8 minutes. */
 const emulatedSilenceLimit = 2400;
 
+/** Where the tests write the shaders of all graphs that they look at. */
+const shaders = inRepository('target', 'shaders');
+
 export async function testRust(tally) {
   console.log('\n== cargo test');
   const all = [...profile, '--workspace'];
-  if (await compile(tally, 'cargo test', all)) await count(tally, 'cargo test', [...all, '--no-fail-fast']);
+  rmSync(shaders, { recursive: true, force: true });
+  if (await compile(tally, 'cargo test', all)) await count(tally, 'cargo test', [...all, '--no-fail-fast'], { WEBNN_SHADERS: shaders });
+}
+
+/** What Metal, Direct3D 12 and Vulkan are given of these shaders. The crate is no part of the workspace. */
+export async function testPortability(tally) {
+  console.log('\n== shaders as MSL, HLSL and SPIR-V');
+  const args = ['run', '--release', '--locked', '--quiet', '--manifest-path', inRepository('tests', 'portability', 'Cargo.toml'), '--target-dir', inRepository('target', 'portability'), '--', shaders];
+  const ended = await run('cargo', args, { limitSeconds: compileLimit, stdout: 'both', stderr: 'both' });
+  const [, passed = '0', failed = '1'] = /^(\d+) passed, (\d+) failed$/m.exec(ended.stdout) ?? [];
+  const note = trouble(ended, compileLimit);
+  tally.add({ name: 'portability', passed: Number(passed), failed: Math.max(Number(failed), note ? 1 : 0), note, seconds: ended.seconds });
 }
 
 /** The crate of packages/constrain, which is no part of the workspace. */

@@ -223,6 +223,42 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
 }
 
 #[test]
+fn a_graph_larger_than_the_device_is_refused_and_its_context_lives() {
+    let _alone = alone();
+    let Some(harness) = Harness::new() else { return };
+    let limits = harness.gpu.limits();
+    // Nothing of this is ever allocated: what a run needs between its steps, 128 GiB, has no place in one buffer, or not in the memory.
+    let large = Descriptor::new(DataType::Float32, [1 << 26]);
+    let mut builder = GraphBuilder::new(limits.clone());
+    let x = builder.input("x", large).unwrap();
+    let sums: Vec<_> = (0..512)
+        .map(|i| {
+            let values = [Value::Operand(x), Value::Unsigned(0), Value::Boolean(i % 2 == 0), Value::Boolean(i % 3 == 0)];
+            builder.apply(operator("cumulativeSum").unwrap(), values, "").unwrap()[0]
+        })
+        .collect();
+    let add = |sum, one| builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(one)], "").unwrap()[0];
+    let sum = sums.into_iter().reduce(add).unwrap();
+    let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
+    let built = harness.ask(|done| Task::Build {
+        graph: GraphId(7),
+        description,
+        label: String::new(),
+        most: usize::MAX,
+        urgency: Urgency::Wanted,
+        watch: Watch::default(),
+        done,
+    });
+    let error = built.recv().unwrap().unwrap_err();
+    assert!(matches!(error.kind(), Kind::Unknown | Kind::Operation), "{error}");
+    assert!(["cannot allocate", "memory is used up"].iter().any(|part| error.message().contains(part)), "{error}");
+    assert!(harness.lost.is_empty());
+    harness.write(X, 1.0);
+    harness.dispatch(X, Y);
+    assert_eq!(harness.read(Y).unwrap(), 2.0);
+}
+
+#[test]
 fn all_memory_goes() {
     let _alone = alone();
     let Some(harness) = Harness::new() else { return };

@@ -20,6 +20,9 @@ mod limits;
 mod magnitudes;
 mod many;
 mod oracle;
+mod portability;
+#[path = "../runners/portable.rs"]
+mod portable;
 mod random;
 mod special;
 mod tensor;

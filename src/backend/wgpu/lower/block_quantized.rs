@@ -22,7 +22,7 @@ pub fn block_quantized_matmul(lowering: &mut Lowering<'_>, op: &BlockQuantizedMa
         (Some(_), _) => "code_book(code)".to_owned(),
         (None, WeightCoding::Unsigned) => "f32(code)".to_owned(),
         (None, WeightCoding::Offset) => format!("f32(code) - {half}.0f"),
-        (None, WeightCoding::Float16) => "unpack2x16float(code).x".to_owned(),
+        (None, WeightCoding::Float16) => "f32_from_half(code)".to_owned(),
         (None, WeightCoding::Signed) => format!("f32(code ^ {half}u) - {half}.0f"),
     };
     // The bits `i` of a row that begins with byte `first`.

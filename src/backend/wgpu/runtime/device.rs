@@ -269,10 +269,14 @@ fn target(features: Features, limits: &wgpu::Limits) -> Target {
     }
 }
 
-/// All that the adapter offers. The variable `WEBNN_GPU_BINDING_SIZE` lowers how much memory is bound at once, so that the
-/// division of larger tensors can be tested with small ones.
+/// All that the adapter offers, or with the variable `WEBNN_GPU_LIMITS=least` what WebGPU promises of every device, phones among
+/// them: 8 buffers of a shader, 128 MiB of each, 16 KiB for a workgroup. The variable `WEBNN_GPU_BINDING_SIZE` lowers how much memory is
+/// bound at once, so that the division of larger tensors can be tested with small ones.
 fn limits(adapter: &Adapter) -> wgpu::Limits {
     let mut limits = adapter.limits();
+    if std::env::var("WEBNN_GPU_LIMITS").is_ok_and(|value| value == "least") {
+        limits = wgpu::Limits::default().or_worse_values_from(&limits);
+    }
     let wanted = std::env::var("WEBNN_GPU_BINDING_SIZE").ok().and_then(|text| text.trim().parse().ok());
     let size = &mut limits.max_storage_buffer_binding_size;
     *size = wanted.unwrap_or(*size).clamp(LEAST_BINDING, *size);
