@@ -15,7 +15,7 @@ function bench(...args) {
 const listed = [...bench('--help').stdout.matchAll(/^ {2}(\w+) {2,}\S/gm)].map(([, name]) => name);
 
 test('--help lists all measurements', () => {
-  expect(listed).toEqual(['workloads', 'models', 'text', 'batch_decode', 'transformers', 'openvino', 'gpu', 'webgpu', 'shaders', 'real', 'memory', 'starts', 'batching', 'streams', 'chat', 'serving', 'constrain', 'observing', 'charts']);
+  expect(listed).toEqual(['workloads', 'models', 'text', 'batch_decode', 'speculate', 'transformers', 'openvino', 'gpu', 'webgpu', 'shaders', 'real', 'memory', 'starts', 'batching', 'streams', 'chat', 'serving', 'constrain', 'observing', 'charts']);
 });
 
 test.each(listed)('%s --help lists its options', (name) => {
@@ -24,7 +24,7 @@ test.each(listed)('%s --help lists its options', (name) => {
   expect(stdout).toMatch(/^npm run bench -- .*\n\n(.|\n)* {2}--\w+/);
 });
 
-test.each([['nothing'], ['text'], ['batch_decode'], ['openvino'], ['transformers'], ['models'], ['workloads', '--only', 'nothing'], ['gpu', '--peers', '--engine', 'nothing']])('%s is refused', (...args) => {
+test.each([['nothing'], ['text'], ['batch_decode'], ['speculate'], ['openvino'], ['transformers'], ['models'], ['workloads', '--only', 'nothing'], ['gpu', '--peers', '--engine', 'nothing']])('%s is refused', (...args) => {
   const { status, stderr } = bench(...args);
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(/there is|is missing|argument missing/) });
 });

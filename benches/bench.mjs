@@ -33,6 +33,20 @@ const PROGRAMS = {
   --tokens N       tokens to generate (default 32), times one more than there are sequences
   --llama DIR      a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside the model`,
   },
+  speculate: {
+    file: './decode/speculate.mjs',
+    about: 'what guesses of the next tokens gain, and what they cost',
+    usage: `speculate MODEL.onnx … [options]
+
+  MODEL.onnx       decoders of benches/models/make_decoder.py, or others
+  --quick          one short round: only to check that it runs
+  --threads N      threads (default 1)
+  --rates R,R      with which probability the next token follows in the prompt; 0 repeats nothing (default 0,0.5,0.8,0.9,0.95,1)
+  --past N         tokens before the measured ones (default 512)
+  --tokens N       tokens to generate (default 256)
+  --rounds N       rounds, each with another text (default 3)
+  --draft FILE     a smaller model that guesses, for the text that the model says itself`,
+  },
   transformers: {
     file: './transformers/run.mjs',
     about: 'transformers.js: texts, batches, and a server of embeddings',

@@ -96,6 +96,14 @@ export interface GenerateOptions {
   constraint?: Constraint;
   /** Tells so many of the most probable tokens of each step, at most 100, as `top`; 0 by default. A step then calls the native side twice. */
   topLogprobs?: number;
+  /**
+   * Guesses the next tokens, and checks several guesses in one step: with `'prompt'`, what followed the last time the text said the same; with
+   * `{ draft }`, what a smaller model with the same vocabulary says. Faster where guesses are often right; it stops guessing where they are not.
+   * It changes neither the tokens of a seed nor how probable any tokens are. Absent: one token for each step.
+   *
+   * `guesses`, from 1 to 15, sets how many tokens are guessed each time. By default as many as are worth it.
+   */
+  speculate?: 'prompt' | { prompt: true; guesses?: number } | { draft: OnnxModel | GeneratingSession; guesses?: number };
   /** The steps of more urgent generations go first. None waits for ever for more urgent ones. Default: that of the context. */
   priority?: 'high' | 'normal' | 'low';
   /** Milliseconds from the call. A generation that has not begun by then ends with a `TimeoutError`. Default: that of the context. */
@@ -272,6 +280,11 @@ export interface GenerationUsage {
   runs: number;
   /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
   reason?: string;
+  /** Guesses of calls with `speculate` that were checked, and those that were right. */
+  guessed: number;
+  accepted: number;
+  /** Why calls with `speculate` generate one token for each step with this model. Absent if they can guess, or if that was not found out yet. */
+  speculationReason?: string;
   /** What calls without a `GenerationCache` keep for each other. */
   cache: GenerationCacheUsage;
 }

@@ -340,7 +340,9 @@ export function openDecoder(request: Request, model: Handle): Handle;
 export function closeDecoder(decoder: Handle): void;
 type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: number, reused: number];
 /** With the figures of what calls keep by default. */
-export function decoderFigures(decoder: Handle): [steps: number, runs: number, reason: string, ...PrefixFigures];
+export function decoderFigures(
+  decoder: Handle,
+): [steps: number, runs: number, reason: string, guessed: number, accepted: number, speculationReason: string, ...PrefixFigures];
 /** What calls keep for each other, of at most so many bytes. */
 export function createPrefixes(decoder: Handle, bytes: number): Handle;
 export function destroyPrefixes(prefixes: Handle): void;
@@ -368,5 +370,16 @@ export function continueSequences(
 export function chooseToken(session: Handle, sequence: number, logits: Float32Array, mask: Uint32Array | undefined): [number, number];
 /** Adds tokens behind the one that was chosen. */
 export function appendTokens(session: Handle, sequence: number, ids: Uint32Array): void;
+/**
+ * Has the sequences guess, which have at most so many tokens: by what was said before, or by the decoder `draft`; so many tokens each time, or
+ * with 0 as many as are worth it.
+ */
+export function speculate(session: Handle, most: number, draft: Handle | 0, guesses: number): void;
+/** Whether the last token was guessed, so that the next one needs no step. */
+export function isGuessed(session: Handle, sequence: number): boolean;
+/** The next token then. */
+export function chooseGuessed(session: Handle, sequence: number, mask: Uint32Array | undefined): [number, number];
+/** Or the logits that it is chosen by, once. */
+export function guessedLogits(session: Handle, sequence: number): ArrayBuffer;
 export function cancelSequences(session: Handle): void;
 export function summarizeOnnx(request: Request, fileOrBytes: string | Bytes): void;

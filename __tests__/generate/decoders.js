@@ -255,9 +255,10 @@ function built(kind, headSize) {
 /**
  * @param {string} kind one of KINDS or WITH_STATES
  * @param {number | string} [headSize] the last dimension of the caches, as the file has it
+ * @param {number} [tokens] of the vocabulary, but not of those of onnxruntime-genai
  * @returns {Uint8Array}
  */
-function decoder(kind, headSize) {
+function decoder(kind, headSize, tokens = TOKENS) {
   if (kind.startsWith('genai')) return built(kind, headSize);
   const s = new Sketch(headSize);
   const ids = 'input_ids';
@@ -267,7 +268,7 @@ function decoder(kind, headSize) {
   const told = { TensorScatter: ['write_indices', 'nonpad_kv_seqlen'], DecoderMaskedMultiHeadAttention: ['past_sequence_length'], 'shared MultiHeadAttention': ['past_sequence_length'] }[kind] ?? [];
   for (const name of told) s.inputs.push({ name, type: name === 'past_sequence_length' ? 'int32' : 'int64', shape: [name === 'past_sequence_length' ? 1 : 'batch_size'] });
   if (mask !== undefined) s.inputs.push({ name: mask, type: 'int64', shape: ['batch_size', 'total_sequence_length'] });
-  let x = s.add('Gather', [s.weights([TOKENS, WIDTH]), ids], { axis: 0 });
+  let x = s.add('Gather', [s.weights([tokens, WIDTH]), ids], { axis: 0 });
   let lengths;
   let total;
   if (kind === 'GroupQueryAttention') {
@@ -285,7 +286,7 @@ function decoder(kind, headSize) {
     const [q, k, v] = [project(WIDTH), project(keys * HEAD), project(keys * HEAD)];
     x = s.add('Add', [x, attention(s, kind, layer, { q, k, v, ids, mask, lengths, total })]);
   }
-  s.add('MatMul', [x, s.weights([WIDTH, TOKENS], 0.6)], {}, ['logits']);
+  s.add('MatMul', [x, s.weights([WIDTH, tokens], 0.6)], {}, ['logits']);
   return writeModel({ opset: kind === 'TensorScatter' ? 24 : 17, inputs: s.inputs, outputs: s.outputs, nodes: s.nodes, initializers: s.initializers });
 }
 

@@ -32,24 +32,26 @@ function generate(model, ids, options = undefined) {
 async function* run(model, prompts, wish, called) {
   const { label } = model;
   wish.signal?.throwIfAborted();
-  model.requireUsable(NAME);
-  if (!model.hasFile) {
-    throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
-  }
+  requireDecoder(model, label);
   const constraint = await compiled(label, wish.constraint);
   wish.signal?.throwIfAborted();
   model.requireUsable(NAME);
   const cache = wish.cache && take(wish.cache, model);
+  const draft = wish.speculate?.draft;
+  if (draft !== undefined) requireDecoder(draft, label);
   let leave;
   let work;
   model.enter();
+  draft?.enter();
   try {
     const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model)).others, wish, prompts) : wish.inputs;
     leave = model.contextState.queue?.enter(NAME, label);
     const decoder = await decoderOf(model);
+    const guessing = draft && (await decoderOf(draft));
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
     const { session } = work;
+    if (wish.speculate !== undefined) sync(() => native.speculate(session, wish.most, guessing?.handle ?? 0, wish.speculate.guesses));
     const { names, shapes, arrays } = readGiven(model, decoder.others, inputs);
     const known = await ask(work, (request) => {
       native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
@@ -63,8 +65,15 @@ async function* run(model, prompts, wish, called) {
       // What is under way ends by itself.
       native.destroySession(work.session);
     }
+    draft?.leave();
     model.leave();
   }
+}
+
+function requireDecoder(model, label) {
+  model.requireUsable(NAME);
+  if (model.hasFile) return;
+  throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
 }
 
 async function* tokens(work, prompts, wish, called) {
@@ -82,19 +91,49 @@ async function* tokens(work, prompts, wish, called) {
     const next = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, isDirect ? masks : []));
     const chosen = await traced('run', () => stepOf(work.model, sequences, live), next);
     left = -1;
-    const step = isDirect ? triples(chosen) : await hooked(work, chosen, sequences, { hook, top, masks });
+    const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, masks);
     const going = [];
     const list = [];
-    for (const token of step) {
-      const all = [token, ...forced(token, sequences[token.sequence])];
-      const end = all.findIndex((one, i) => ends(one, sequences[one.sequence], wish, i === all.length - 1));
-      list.push(...all.slice(0, end < 0 ? all.length : end + 1));
-      if (end >= 0) continue;
-      going.push(token.sequence);
-      if (all.length > 1) native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id));
+    for (const [sequence, first] of step) {
+      let next = first;
+      while (next.length > 0 && !adds(list, session, next, sequences[sequence], wish)) next = await guessed(work, sequence, sequences[sequence], wish);
+      if (next.length === 0) going.push(sequence);
     }
     live = going;
     yield* list;
+  }
+}
+
+/** Adds tokens of a sequence, with those that can only follow. @returns {boolean} whether the sequence ends with one of them */
+function adds(list, session, tokens, state, wish) {
+  for (const token of tokens) {
+    const all = [token, ...forced(token, state)];
+    const end = all.findIndex((one, i) => ends(one, state, wish, i === all.length - 1));
+    list.push(...all.slice(0, end < 0 ? all.length : end + 1));
+    if (end >= 0) return true;
+    if (all.length > 1) sync(() => native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id)));
+  }
+  return false;
+}
+
+/** The next token of a sequence whose last one was guessed: the step has given the logits behind it. @returns {Promise<object[]>} none otherwise */
+async function guessed(work, sequence, state, { speculate, hook, top, constraint }) {
+  const { session } = work;
+  const isDirect = hook === undefined && top === 0;
+  // Without a constraint they were all chosen natively.
+  if (speculate === undefined || (isDirect && constraint === undefined) || !native.isGuessed(session, sequence)) return [];
+  const mask = state.matcher?.mask();
+  if (!isDirect) return [await chosenByHook(work, sequence, native.guessedLogits(session, sequence), state, { hook, top, mask })];
+  const [id, logprob] = sync(() => native.chooseGuessed(session, sequence, mask));
+  return [{ id, logprob, sequence }];
+}
+
+/** Calls the native side, whose errors are script's. */
+function sync(call) {
+  try {
+    return call();
+  } catch (error) {
+    throw nativeError(error);
   }
 }
 
@@ -122,35 +161,39 @@ function stepOf({ label, contextState }, sequences, live) {
   return { operator: NAME, label, device: contextState.device, sequences: [...live], lengths };
 }
 
-function triples(flat) {
-  const list = [];
-  for (let i = 0; i < flat.length; i += 3) list.push({ id: flat[i + 1], logprob: flat[i + 2], sequence: flat[i] });
-  return list;
+/** Tokens by their sequences, of a list of these with their log-probabilities. */
+function bySequence(flat) {
+  const all = new Map();
+  for (let i = 0; i < flat.length; i += 3) {
+    const sequence = flat[i];
+    if (!all.has(sequence)) all.set(sequence, []);
+    all.get(sequence).push({ id: flat[i + 1], logprob: flat[i + 2], sequence });
+  }
+  return all;
 }
 
-/** Lets script read and change the numbers of each sequence before a token is chosen. */
-async function hooked({ session, signal, model }, flat, sequences, { hook, top, masks }) {
-  const list = [];
+/** Has script read and change the logits of each sequence before a token is chosen. */
+async function hooked(work, flat, sequences, { hook, top }, masks) {
+  const all = new Map();
   for (let i = 0; i < flat.length; i += 2) {
     const sequence = flat[i];
-    const logits = new Float32Array(flat[i + 1]);
-    const { prompt, ids } = sequences[sequence];
-    const probable = top === 0 ? undefined : mostProbable(logits, top);
-    const others = await hook?.(logits, { sequence, prompt, ids: [...ids] });
-    signal?.throwIfAborted();
-    if (others !== undefined && (!types.isFloat32Array(others) || others.length !== logits.length)) {
-      throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
-    }
-    try {
-      const [id, logprob] = native.chooseToken(session, sequence, others ?? logits, masks[i / 2]);
-      // Without a hook both are of the same logits.
-      const same = hook === undefined ? probable?.find((one) => one.id === id) : undefined;
-      list.push({ id, logprob: same?.logprob ?? logprob, sequence, ...(probable && { top: probable }) });
-    } catch (error) {
-      throw nativeError(error);
-    }
+    all.set(sequence, [await chosenByHook(work, sequence, flat[i + 1], sequences[sequence], { hook, top, mask: masks[i / 2] })]);
   }
-  return list;
+  return all;
+}
+
+async function chosenByHook({ session, signal, model }, sequence, buffer, { prompt, ids }, { hook, top, mask }) {
+  const logits = new Float32Array(buffer);
+  const probable = top === 0 ? undefined : mostProbable(logits, top);
+  const others = await hook?.(logits, { sequence, prompt, ids: [...ids] });
+  signal?.throwIfAborted();
+  if (others !== undefined && (!types.isFloat32Array(others) || others.length !== logits.length)) {
+    throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
+  }
+  const [id, logprob] = sync(() => native.chooseToken(session, sequence, others ?? logits, mask));
+  // Without a hook both are of the same logits.
+  const same = hook === undefined ? probable?.find((one) => one.id === id) : undefined;
+  return { id, logprob: same?.logprob ?? logprob, sequence, ...(probable && { top: probable }) };
 }
 
 function endsWith(ids, stop) {

@@ -5,6 +5,7 @@
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
 const { readInputs } = require('../onnx/inputs.js');
+const { modelOf } = require('../onnx/onnx-model.js');
 const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { NAME, isCache } = require('./cache.js');
@@ -24,6 +25,7 @@ const { isToken, tokensOf } = require('./tokens.js');
  * @property {Function | undefined} hook
  * @property {import('../generate.d.ts').Constraint | undefined} constraint
  * @property {number} top how many of the most probable tokens are told
+ * @property {{draft?: import('../onnx/model.js').Model, guesses: number} | undefined} speculate
  * @property {import('../scheduling.js').Schedule} schedule
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
@@ -46,7 +48,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'encoder', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'encoder', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -85,6 +87,7 @@ function readOptions(label, options = {}) {
     hook: readFunction(label, options, 'logits'),
     constraint: readConstraint(label, options.constraint),
     top: readTop(label, options),
+    speculate: readSpeculate(label, options.speculate),
     schedule: { priority: readPriority(NAME, label, options.priority), signal, timeout: requireTimeout(NAME, label, options.timeout) },
     signal,
     cache,
@@ -96,6 +99,20 @@ function readOptions(label, options = {}) {
 
 function readTop(label, { topLogprobs: count = 0 }) {
   return Number.isInteger(count) && count >= 0 && count <= MOST_TOP ? count : fail(label, 'topLogprobs', count, `a whole number from 0 to ${MOST_TOP}`);
+}
+
+/** Guesses at most: a step has a token before them. */
+const MOST_GUESSES = 15;
+
+/** What guesses, the text before or another model, and how many tokens each time: 0 for as many as are worth it. */
+function readSpeculate(label, speculate) {
+  if (speculate === undefined) return undefined;
+  const allowed = "'prompt', or an object with prompt: true or a draft, which is an OnnxModel or an InferenceSession of webnn-node/onnxruntime";
+  const { prompt, draft: given, guesses } = speculate === 'prompt' ? { prompt: true } : (speculate ?? {});
+  const draft = given === undefined ? undefined : modelOf(given);
+  if (prompt === true ? given !== undefined : draft === undefined) fail(label, 'speculate', speculate, allowed);
+  if (guesses === undefined || (Number.isInteger(guesses) && guesses >= 1 && guesses <= MOST_GUESSES)) return { draft, guesses: guesses ?? 0 };
+  return fail(label, 'speculate: guesses', guesses, `a whole number from 1 to ${MOST_GUESSES}`);
 }
 
 function readFunction(label, options, name) {

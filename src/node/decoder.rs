@@ -72,13 +72,16 @@ fn opened(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Decoder>)> {
     Ok((opened.context, opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone()))
 }
 
-/// `decoderFigures(decoder)`: `[steps, runs, reason, …]`, with the reason why steps do not run together, or an empty one; behind it the figures
-/// of what calls keep by default ([`prefix_figures`]).
+/// `decoderFigures(decoder)`: `[steps, runs, reason, guessed, right, reason, …]`, with the reasons why steps do not run together and why guesses
+/// are not checked, or empty ones; behind them the figures of what calls keep by default ([`prefix_figures`]).
 pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (_, decoder) = opened(call, 0)?;
     let (steps, runs, refusal) = decoder.figures();
     let reason = refusal.map_or_else(String::new, |error| error.message().to_owned());
     let mut parts = vec![call.scope.number(steps as f64)?, call.scope.number(runs as f64)?, call.scope.string(&reason)?];
+    let (guessed, right) = decoder.guess_figures();
+    let reason = decoder.lacks_guesses().map_or_else(String::new, |error| error.message().to_owned());
+    parts.extend([call.scope.number(guessed as f64)?, call.scope.number(right as f64)?, call.scope.string(&reason)?]);
     parts.extend(figures_of(call.scope, &decoder.kept_by_default())?);
     Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
 }
@@ -212,15 +215,55 @@ pub fn append<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
+/// `speculate(session, most, draft, guesses)`: the sequences of a call guess, and have at most so many tokens. `draft` is the decoder that guesses,
+/// or 0 where what was said before does. `guesses` is how many tokens are guessed each time, or 0 for as many as are worth it.
+pub fn speculate<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let session = session(call, 0)?;
+    // `as` saturates.
+    let most = call.number(1)? as usize;
+    let draft = if call.number(2)? == 0.0 { None } else { Some(opened(call, 2)?.1) };
+    let fixed = Some(call.unsigned(3)? as usize).filter(|&guesses| guesses > 0);
+    session.speculate(draft, most, fixed)?;
+    Ok(None)
+}
+
+/// `isGuessed(session, sequence)`: whether the last token was guessed, so that the next one needs no step.
+pub fn is_guessed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let is_guessed = session(call, 0)?.is_guessed(call.unsigned(1)? as usize)?;
+    Ok(Some(call.scope.boolean(is_guessed)?))
+}
+
+/// `chooseGuessed(session, sequence, mask)`: `[id, logprob]` of the next token then.
+pub fn choose_guessed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let allowed = mask(call.scope, call.value(2))?;
+    let choice = session(call, 0)?.choose_guessed(call.unsigned(1)? as usize, allowed.as_ref())?;
+    Ok(Some(choice_value(call.scope, choice)?))
+}
+
+/// `guessedLogits(session, sequence)`: the logits that it is chosen by, once.
+pub fn guessed_logits<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let logits = session(call, 0)?.guessed_logits(call.unsigned(1)? as usize)?;
+    Ok(Some(logits_value(call.scope, &logits)?))
+}
+
+fn choice_value<'s>(scope: Scope<'s>, Choice { id, logprob }: Choice) -> Result<Value<'s>> {
+    let parts = [scope.unsigned(id)?, scope.number(logprob)?];
+    scope.array_of(parts.into_iter().map(Ok))
+}
+
+fn logits_value<'s>(scope: Scope<'s>, logits: &[f32]) -> Result<Value<'s>> {
+    let bytes: Vec<u8> = logits.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    bytes::array_buffer(scope, &bytes)
+}
+
 /// `chooseToken(session, sequence, logits, mask)`: `[id, logprob]`.
 pub fn choose<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let session = session(call, 0)?;
     let bytes = bytes::copy(call.scope, call.value(2))?;
     let mut logits: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_ne_bytes([x[0], x[1], x[2], x[3]])).collect();
     let allowed = mask(call.scope, call.value(3))?;
-    let Choice { id, logprob } = session.choose(call.unsigned(1)? as usize, &mut logits, allowed.as_ref())?;
-    let parts = [call.scope.unsigned(id)?, call.scope.number(logprob)?];
-    Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
+    let choice = session.choose(call.unsigned(1)? as usize, &mut logits, allowed.as_ref())?;
+    Ok(Some(choice_value(call.scope, choice)?))
 }
 
 /// `cancelSequences(session)`: what is under way ends soon.
@@ -251,8 +294,7 @@ pub fn next_value<'s>(scope: Scope<'s>, next: &Next) -> Result<Value<'s>> {
         }
         Next::Logits(list) => {
             for (sequence, logits) in list {
-                let bytes: Vec<u8> = logits.iter().flat_map(|number| number.to_ne_bytes()).collect();
-                values.extend([scope.number(*sequence as f64)?, bytes::array_buffer(scope, &bytes)?]);
+                values.extend([scope.number(*sequence as f64)?, logits_value(scope, logits)?]);
             }
         }
     }

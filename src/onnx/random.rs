@@ -42,7 +42,7 @@ impl Random {
 }
 
 /// The numbers of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream(Box<ChaCha8Rng>);
 
 impl Stream {

@@ -97,6 +97,8 @@ pub struct Extent {
     pub way: Way,
     /// Whether there are any of the sequence's own.
     pub uses_cache: bool,
+    /// Whether logits of all tokens are asked for, of a model that is told for how many.
+    pub keeps_all: bool,
     pub states: Vec<Vec<u32>>,
     /// The shapes of what is given.
     pub given: Vec<Vec<u32>>,
@@ -444,8 +446,8 @@ impl Roles {
                 Role::Ids | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
             };
             if is_known {
-                let &Extent { rows, tokens: new, uses_cache, .. } = extent;
-                let step = StepTokens { rows, before: rows, tokens: &[], new, padding: 0, uses_cache };
+                let &Extent { rows, tokens: new, uses_cache, keeps_all, .. } = extent;
+                let step = StepTokens { rows, before: rows, tokens: &[], new, padding: 0, uses_cache, keeps_all };
                 let numbers = numbers(*role, shape, &step)?;
                 all.push((input.name.clone(), tensor(input.element(), shape, &numbers)));
             }
@@ -466,6 +468,7 @@ pub struct StepTokens<'a> {
     /// Rows of padding.
     pub padding: usize,
     pub uses_cache: bool,
+    pub keeps_all: bool,
 }
 
 /// The numbers of an input that is made for each step.
@@ -473,7 +476,7 @@ pub struct StepTokens<'a> {
 /// # Errors
 /// `NotSupportedError` where the sequence is longer than a mask of a fixed size.
 pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i64>> {
-    let &StepTokens { rows, before, tokens, new, padding, uses_cache } = step;
+    let &StepTokens { rows, before, tokens, new, padding, uses_cache, keeps_all } = step;
     let all = rows + new;
     let count: usize = shape.iter().map(|&size| size as usize).product();
     // The same for each of what comes before the last axis: a position may have several dimensions.
@@ -491,7 +494,7 @@ pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i
         }
         Role::Filled(filled) => vec![filled.number(rows, new); count],
         Role::Positions | Role::Places => each((before..before + new).map(|place| place as i64).collect()),
-        Role::LogitsToKeep => vec![1; count],
+        Role::LogitsToKeep => vec![if keeps_all { new as i64 } else { 1 }; count],
         Role::UsesCache => vec![uses_cache.into(); count],
         Role::Rows(_) | Role::State(_) | Role::Constant(_) => Vec::new(),
     })

@@ -1,7 +1,7 @@
 //! A model that makes text, step by step: what its inputs mean ([`inputs`]), the plans of its steps ([`plans`], [`ways`]), the steps of
 //! a sequence ([`sequence`]), prompts in pieces ([`pieces`]), the order of the steps of all calls ([`scheduler`]), steps of several at once
 //! ([`together`]), the choice of a token
-//! ([`sampling`]), and sequences that are continued ([`session`]).
+//! ([`sampling`]), guesses of what comes next ([`guesses`], [`draft`]), and sequences that are continued ([`session`]).
 //!
 //! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
 //! that count, a mask of ones and positions from 0.
@@ -9,6 +9,9 @@
 //! What is taken for granted of a decoder: no token sees one behind it. A prompt runs in pieces, the last one filled up, and a sequence
 //! goes back to fewer tokens.
 
+mod draft;
+mod generation;
+mod guesses;
 mod inputs;
 mod pieces;
 mod plans;
@@ -56,6 +59,7 @@ pub struct Decoder {
     pace: Mutex<pieces::Pace>,
     scheduler: scheduler::Scheduler,
     together: together::Together,
+    guessing: guesses::Guessing,
     /// Of calls that have no cache of their own.
     prefixes: Arc<Prefixes>,
 }
@@ -98,10 +102,10 @@ impl Decoder {
         // Where the encoder is read, exporters may have left the mask out that keeps the tokens of a later step apart: they have tried it with one.
         let reads_encoder = !caches.states.is_empty() || !roles.others.is_empty();
         let begins_alone = AtomicBool::new(roles.has_branches() && reads_encoder);
-        let (fills_up, pace, scheduler, together) = Default::default();
+        let (fills_up, pace, scheduler, together, guessing) = Default::default();
         let plans = Table::new(true);
         let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, fills_up, pace, scheduler, together, prefixes })
+        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, fills_up, pace, scheduler, together, guessing, prefixes })
     }
 
     fn pace(&self) -> MutexGuard<'_, pieces::Pace> {

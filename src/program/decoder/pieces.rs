@@ -47,18 +47,18 @@ impl Decoder {
         };
         watch.check()?;
         let began = Instant::now();
-        let Feed { sequence, pending, keeper } = feed;
+        let Feed { sequence, pending, keeper, .. } = feed;
         if taken == count {
-            self.step(sequence, &pending[..count], false, watch)?;
+            self.step(sequence, &pending[..count], 0, watch)?;
         } else {
             // No token sees one behind it, so any will do, and what is remembered of them is written over.
             let known = sequence.tokens.len();
             let mut padded = pending[..taken].to_vec();
             padded.resize(count, pending[taken - 1]);
-            match self.step(sequence, &padded, false, watch) {
+            match self.step(sequence, &padded, 0, watch) {
                 Ok(_) => sequence.take_back(known + taken),
                 // What was filled up may be beyond the model's positions, where what counts is not.
-                Err(_) => drop(self.step(sequence, &pending[..taken], false, watch)?),
+                Err(_) => drop(self.step(sequence, &pending[..taken], 0, watch)?),
             }
         }
         pending.drain(..taken);

@@ -10,12 +10,13 @@
 //! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
 
 use super::Decoder;
+use super::guesses::{SIZES, fitting};
 use super::inputs::Extent;
 use super::pieces::Beside;
 use super::prefixes::Keeper;
 use super::sequence::Sequence;
 use super::together::{self, Joint};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::program::caches::AHEAD;
 use crate::program::run::spawn_plan;
 use crate::timeline::{PASSED, Priority, Watch, from_panic};
@@ -39,12 +40,22 @@ const LINGER: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis
 pub(super) struct Feed {
     pub sequence: Sequence,
     pub pending: Vec<u32>,
-    /// What is seen is kept there.
+    /// What may follow, and how probable it is that a guess is right. A step leaves those that it has checked.
+    pub guesses: Vec<u32>,
+    pub rate: f64,
+    /// Whether they are checked whatever that takes.
+    pub is_fixed: bool,
+    /// By how many steps the step took longer for its guesses.
+    pub longer: f64,
+    /// What is seen is kept there, unless guesses were checked: whose step that is keeps what was right.
     pub keeper: Keeper,
 }
 
+/// The logits behind a token, and behind each guess that was checked.
+pub(super) type Logits = Vec<Vec<f32>>;
+
 /// What each of some sequences gives.
-pub(super) type Fed = (Feed, Result<Vec<f32>>);
+pub(super) type Fed = (Feed, Result<Logits>);
 
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
@@ -230,7 +241,7 @@ impl State {
         tickets.iter().map(|ticket| self.ended.remove(ticket)).collect()
     }
 
-    fn end(&mut self, job: Job, result: Result<Vec<f32>>) {
+    fn end(&mut self, job: Job, result: Result<Logits>) {
         self.ended.insert(job.ticket, (job.feed, result));
     }
 
@@ -247,9 +258,14 @@ impl State {
         any
     }
 
+    /// A step of so many sequences has run.
+    fn ran(&mut self, sequences: usize) {
+        self.figures = (self.figures.0 + sequences as u64, self.figures.1 + 1);
+    }
+
     /// A step of so many sequences took so long.
     fn took(&mut self, sequences: usize, time: Duration) {
-        self.figures = (self.figures.0 + sequences as u64, self.figures.1 + 1);
+        self.ran(sequences);
         self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
     }
 
@@ -373,7 +389,7 @@ impl Decoder {
 
     /// Runs a piece of a prompt. `leader` is the call whose thread does it.
     fn run_piece(self: &Arc<Self>, mut job: Job, most: Option<usize>, leader: u64) {
-        let Feed { sequence, pending, keeper } = &mut job.feed;
+        let Feed { sequence, pending, keeper, .. } = &mut job.feed;
         keeper.adopt(sequence, pending);
         if !job.is_prompt() {
             return self.scheduler.lock().waiting.push_back(job);
@@ -403,6 +419,7 @@ impl Decoder {
         // With those whose prompts are under way.
         let coming = feeds.len() + self.scheduler.lock().waiting.iter().filter(|job| job.is_prompt()).count();
         let found = if able.first() == Some(&0) && feeds.len() > 1 { self.joinable(&feeds, coming) } else { None };
+        let found = found.map(|joint| self.with_guesses(joint, &feeds));
         let numbers = found.as_ref().map_or(vec![0], |joint| joint.steps.iter().map(|&step| able[step]).collect());
         let group = self.scheduler.lock().begin_steps(jobs, &numbers);
         group.iter().for_each(|job| _ = job.watch.begin());
@@ -417,20 +434,61 @@ impl Decoder {
 
     fn run_step(self: &Arc<Self>, job: Job, leader: u64) {
         let Some(mut job) = self.planned_elsewhere(job, 1) else { return };
+        let size = self.size_alone(&job.feed);
+        let is_planned = self.is_planned(&job.feed.sequence);
         let began = Instant::now();
         let watch = job.watch.clone();
-        let logits = with_room(&mut job.feed, |feed| guarded(|| self.last_step(feed, &watch)));
+        let logits = with_room(&mut job.feed, |feed| guarded(|| self.last_step(feed, size, &watch)));
+        let time = began.elapsed();
         let mut state = self.scheduler.lock();
         if logits.is_ok() {
-            state.took(1, began.elapsed());
+            if job.feed.guesses.is_empty() { state.took(1, time) } else { state.ran(1) }
+            if is_planned || !job.feed.guesses.is_empty() {
+                self.took_step(&mut [&mut job.feed], size, time);
+            }
         }
         self.end(&mut state, job, logits, leader);
+    }
+
+    /// How many tokens the step of a sequence takes that runs alone.
+    fn size_alone(self: &Arc<Self>, feed: &Feed) -> usize {
+        if feed.guesses.is_empty() {
+            return 1;
+        }
+        let lanes = [(feed.guesses.len(), feed.rate)];
+        let best = |sizes: &[usize]| self.guessing.costs().best(&lanes, sizes.iter().copied(), 0.0);
+        if feed.is_fixed {
+            let wanted = fitting(feed.guesses.len());
+            return if self.sizes(&feed.sequence, wanted).contains(&wanted) { wanted } else { 1 };
+        }
+        let wanted = best(SIZES);
+        best(&self.sizes(&feed.sequence, wanted))
+    }
+
+    /// Whether the next step of a sequence has a plan.
+    fn is_planned(&self, sequence: &Sequence) -> bool {
+        let length = sequence.tokens.len();
+        self.plans.has_plan(&self.extent_of(&self.form(sequence, 1, length == 0), length)) == Some(true)
+    }
+
+    /// Steps of so many tokens each took so long together.
+    fn took_step(&self, feeds: &mut [&mut Feed], size: usize, time: Duration) {
+        let mut costs = self.guessing.costs();
+        let plain = costs.time(feeds.len()).unwrap_or(time.as_secs_f64());
+        let has_guesses = feeds.iter().any(|feed| !feed.guesses.is_empty());
+        costs.took(feeds.len() * if has_guesses { size } else { 1 }, time);
+        let longer = if has_guesses { (time.as_secs_f64() / plain - 1.0).max(0.0) } else { 0.0 };
+        feeds.iter_mut().for_each(|feed| feed.longer = longer);
     }
 
     fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, joint: &Joint, leader: u64) {
         let began = Instant::now();
         let mut feeds: Vec<&mut Feed> = jobs.iter_mut().map(|job| &mut job.feed).collect();
         let all = guarded(|| self.step_together(&mut feeds, joint));
+        let time = began.elapsed();
+        if all.is_ok() && feeds.len() == joint.sequences {
+            self.took_step(&mut feeds, joint.extent.tokens, time);
+        }
         let mut state = self.scheduler.lock();
         let Ok(all) = all else {
             // Whose fault it is comes out when each runs alone.
@@ -440,13 +498,13 @@ impl Decoder {
             }
             return;
         };
-        state.took(jobs.len(), began.elapsed());
+        if joint.extent.tokens == 1 { state.took(jobs.len(), time) } else { state.ran(jobs.len()) }
         for (job, logits) in jobs.into_iter().zip(all) {
             self.end(&mut state, job, logits, leader);
         }
     }
 
-    fn end(&self, state: &mut State, job: Job, result: Result<Vec<f32>>, leader: u64) {
+    fn end(&self, state: &mut State, job: Job, result: Result<Logits>, leader: u64) {
         let is_others = job.call != leader;
         state.end(job, result);
         if is_others {
@@ -479,15 +537,46 @@ impl Decoder {
         None
     }
 
-    /// Has the model see the last token that is pending; the logits behind it.
-    fn last_step(self: &Arc<Self>, feed: &mut Feed, watch: &Watch) -> Result<Vec<f32>> {
+    /// Has the model see the last token that is pending, in a step of so many tokens with guesses; the logits behind each.
+    fn last_step(self: &Arc<Self>, feed: &mut Feed, size: usize, watch: &Watch) -> Result<Logits> {
         watch.begin()?;
-        let Feed { sequence, pending, keeper } = feed;
-        let logits = self.step(sequence, pending, true, watch)?;
+        if size > 1 {
+            match self.guessed_step(feed, size, watch) {
+                Ok(logits) => {
+                    self.prepare(&feed.sequence);
+                    return Ok(logits);
+                }
+                // Filled up or not, it may be beyond the model's positions, or a limit of memory.
+                Err(_) => watch.check()?,
+            }
+        }
+        feed.guesses.clear();
+        let Feed { sequence, pending, keeper, .. } = feed;
+        let logits = self.step(sequence, pending, 1, watch)?;
         pending.clear();
         keeper.keep(sequence);
         self.prepare(sequence);
-        logits.ok_or_else(|| Error::new(Kind::Operation, "no logits (internal error)"))
+        Ok(logits)
+    }
+
+    /// The same with guesses. The sequence is as it was before if that fails.
+    fn guessed_step(&self, feed: &mut Feed, size: usize, watch: &Watch) -> Result<Logits> {
+        let Feed { sequence, pending, guesses, .. } = feed;
+        let before = sequence.tokens.len();
+        let tokens = filled_up(pending, guesses, size);
+        let wanted = (pending.len() + guesses.len()).min(size);
+        let logits = self.step(sequence, &tokens, wanted, watch);
+        if let Err(error) = &logits
+            && sequence.tokens.len() > before
+        {
+            self.guessing.refuse(error.clone());
+        }
+        sequence.take_back(if logits.is_ok() { before + wanted } else { before });
+        if logits.is_ok() {
+            guesses.truncate(wanted - pending.len());
+            pending.clear();
+        }
+        logits
     }
 
     /// Has the plan made that is needed soon, if it serves several lengths.
@@ -499,6 +588,14 @@ impl Decoder {
             self.plans.make_ahead(&soon, move || drop(decoder.plan_for(&form, length)));
         }
     }
+}
+
+/// A step of so many tokens: the one that is pending, guesses, and what fills it up. No token sees one behind it, so any will do for that.
+pub(super) fn filled_up(pending: &[u32], guesses: &[u32], size: usize) -> Vec<u32> {
+    let mut tokens = [pending, guesses].concat();
+    let last = tokens.last().copied().unwrap_or(0);
+    tokens.resize(size, last);
+    tokens
 }
 
 /// Works on a feed. What is only kept for later calls gives way to what a limit of memory refuses.

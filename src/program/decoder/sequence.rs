@@ -131,7 +131,7 @@ impl Decoder {
         self.roles.has_branches()
     }
 
-    /// Has the model see more tokens; the logits behind the last one, if they are wanted.
+    /// Has the model see more tokens; the logits behind the first ones, of as many as are wanted.
     ///
     /// # Errors
     /// Those of making a plan and of running it. The sequence is as it was before, then.
@@ -139,19 +139,22 @@ impl Decoder {
         &self,
         sequence: &mut Sequence,
         tokens: &[u32],
-        wants_logits: bool,
+        wanted: usize,
         watch: &Watch,
-    ) -> Result<Option<Vec<f32>>> {
-        let (extent, plan) = self.plan_of(sequence, tokens.len())?;
-        let (span, mut step) = self.lane_step(sequence, tokens, &extent, &plan, wants_logits);
+    ) -> Result<Vec<Vec<f32>>> {
+        let form = match wanted {
+            ..=1 => self.form(sequence, tokens.len(), sequence.tokens.is_empty()),
+            _ => self.form_of_guesses(sequence, tokens.len()),
+        };
+        let (extent, plan) = self.plan_for(&form, sequence.tokens.len())?;
+        let (span, mut step) = self.lane_step(sequence, tokens, &extent, &plan, wanted > 0);
         let caller = Caller { method: "generate", label: String::new(), watch: watch.clone() };
         let values = caches::run(&self.program, &plan, span, &mut step, caller);
         if values.is_err() {
             // Their memory may not be there.
             sequence.given.iter().for_each(ConstantInput::forget);
         }
-        let logits = self.keep(sequence, tokens, &plan, values?.into_iter().enumerate().collect(), wants_logits)?;
-        Ok(wants_logits.then_some(logits))
+        self.keep(sequence, tokens, &plan, values?.into_iter().enumerate().collect(), wanted)
     }
 
     /// A step of a sequence, and the rows that it works on.
@@ -166,38 +169,39 @@ impl Decoder {
         let (before, new) = (sequence.tokens.len(), tokens.len());
         let padding = extent.rows.saturating_sub(before);
         let span = Span { padding, had: extent.rows - padding, new };
-        let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0 };
+        let &Extent { keeps_all, .. } = extent;
+        let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0, keeps_all };
         sequence.rows.resize_with(self.caches.rows.len(), || None);
         let Sequence { rows, states, given, .. } = sequence;
         (span, DecoderStep { decoder: self, plan, rows, states, given, tokens, wants_logits })
     }
 
-    /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives its logits, if they are wanted.
+    /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives the logits behind the first tokens, of
+    /// as many as are wanted.
     pub(super) fn keep(
         &self,
         sequence: &mut Sequence,
         tokens: &[u32],
         plan: &Plan,
         values: Vec<(usize, Option<OutputValue>)>,
-        wants_logits: bool,
-    ) -> Result<Vec<f32>> {
+        wanted: usize,
+    ) -> Result<Vec<Vec<f32>>> {
         let logits = self.remember(sequence, plan, values)?;
         sequence.tokens.extend_from_slice(tokens);
         match logits {
-            None if wants_logits => {
-                Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits)))
-            }
-            logits => Ok(logits.unwrap_or_default()),
+            _ if wanted == 0 => Ok(Vec::new()),
+            None => Err(Error::new(Kind::NotSupported, format!("found no logits in the output {:?}", self.logits))),
+            Some((descriptor, bytes)) => logits_of(descriptor, &bytes, tokens.len(), wanted),
         }
     }
 
     /// Keeps the rows and states that a step has made; gives its logits.
-    fn remember(
+    fn remember<'p>(
         &self,
         sequence: &mut Sequence,
-        plan: &Plan,
+        plan: &'p Plan,
         values: Vec<(usize, Option<OutputValue>)>,
-    ) -> Result<Option<Vec<f32>>> {
+    ) -> Result<Option<(&'p Descriptor, Bytes)>> {
         let mut logits = None;
         for (number, value) in values {
             let (output, descriptor) = &plan.outputs[number];
@@ -214,7 +218,7 @@ impl Decoder {
                         sequence.states[number] = (shape, Some(Arc::new(memory)));
                     }
                 }
-                (_, Some(OutputValue::Bytes(bytes))) => logits = Some(last_row(descriptor, &bytes)?),
+                (_, Some(OutputValue::Bytes(bytes))) => logits = Some((descriptor, bytes)),
                 _ => {}
             }
         }
@@ -262,18 +266,25 @@ impl Step for DecoderStep<'_> {
     }
 }
 
-/// The numbers of the last position of the one sequence.
-fn last_row(descriptor: &Descriptor, bytes: &[u8]) -> Result<Vec<f32>> {
+/// The numbers behind the first of so many tokens of the one sequence, of as many as are wanted; behind the last one, if that is one.
+fn logits_of(descriptor: &Descriptor, bytes: &[u8], tokens: usize, wanted: usize) -> Result<Vec<Vec<f32>>> {
     let refuse = |found: String| Error::new(Kind::NotSupported, format!("found logits {found}"));
     let is_float = matches!(descriptor.data_type, DataType::Float32 | DataType::Float16);
     let width = descriptor.data_type.byte_length(1).filter(|_| is_float);
     let width = width.ok_or_else(|| refuse(format!("of {}, allowed float32 or float16", descriptor.data_type)))?;
     let sequences: usize = descriptor.shape.iter().rev().skip(2).map(|&size| size as usize).product();
     let length = descriptor.shape.last().map_or(0, |&count| count as usize * width);
-    let first = bytes.len().checked_sub(length).filter(|_| length > 0 && sequences == 1);
-    let first = first.ok_or_else(|| refuse(format!("of shape {:?}, allowed those of one sequence", descriptor.shape)))?;
-    Ok(match descriptor.data_type {
-        DataType::Float32 => bytes[first..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
-        _ => bytes[first..].chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
-    })
+    if length == 0 || bytes.len() < length || sequences != 1 {
+        return Err(refuse(format!("of shape {:?}, allowed those of one sequence", descriptor.shape)));
+    }
+    let rows = bytes.len() / length;
+    if wanted > 1 && rows != tokens {
+        return Err(refuse(format!("of {rows} tokens, allowed those of all {tokens}")));
+    }
+    let first = if wanted > 1 { 0 } else { rows - 1 };
+    let numbers = |row: &[u8]| match descriptor.data_type {
+        DataType::Float32 => row.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
+        _ => row.chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
+    };
+    Ok(bytes[first * length..].chunks_exact(length).take(wanted).map(numbers).collect())
 }

@@ -1,13 +1,16 @@
 //! Sequences that a call continues. What they have seen is kept for other calls ([`super::prefixes`]).
 
 use super::Decoder;
+use super::draft::{Draft, Drafted};
+use super::generation::Generation;
+use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
 use super::inputs::ConstantInput;
 use super::prefixes::{Keeper, Prefixes};
 use super::sampling::{Allowed, Choice, Occurrences, Sampling};
 use super::scheduler::Feed;
 use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
-use crate::onnx::{Random, Stream};
+use crate::onnx::Random;
 use crate::program::run::spawn;
 use crate::timeline::{Done, Watch, Wish};
 use std::collections::HashMap;
@@ -28,19 +31,20 @@ pub struct Session {
 
 #[derive(Debug, Default)]
 struct State {
-    sequences: Vec<Option<Generation>>,
+    sequences: Vec<Generation>,
     sampling: Option<Sampling>,
+    speculation: Option<Speculation>,
 }
 
-/// A sequence that is being continued.
+/// How the sequences of a call guess.
 #[derive(Debug)]
-struct Generation {
-    /// With the tokens that the model has not seen yet.
-    feed: Feed,
-    occurrences: Occurrences,
-    random: Stream,
-    /// Of which prompt it is a copy, if it is one.
-    copy_of: Option<usize>,
+struct Speculation {
+    origin: Origin,
+    draft: Option<Draft>,
+    /// Tokens of a sequence at most.
+    most: usize,
+    /// How many are guessed each time.
+    fixed: Option<usize>,
 }
 
 /// What a step gives, by sequence.
@@ -113,8 +117,28 @@ impl Session {
         self.lock_watch().give_up();
     }
 
+    /// Has it guess: what was said before, or what a smaller model says; a number of tokens each time, or as many as are worth it. So many tokens
+    /// come of each sequence at most.
+    ///
+    /// # Errors
+    /// `NotSupportedError` for a model that cannot guess.
+    pub fn speculate(&self, draft: Option<Arc<Decoder>>, most: usize, fixed: Option<usize>) -> Result<()> {
+        let origin = if draft.is_some() { Origin::Draft } else { Origin::Lookup };
+        let draft = draft.map(Draft::new).transpose()?;
+        self.lock().speculation = Some(Speculation { origin, draft, most, fixed });
+        Ok(())
+    }
+
     /// The call has ended, so that others need not wait for it.
     pub fn leave(&self) {
+        // Whoever works on it now sees that it is not wanted any more, and keeps nothing.
+        if let Ok(mut state) = self.state.try_lock() {
+            let State { sequences, speculation, .. } = &mut *state;
+            sequences.iter_mut().for_each(|generation| generation.settle(&self.decoder, None));
+            if let Some(Speculation { draft: Some(draft), .. }) = speculation {
+                draft.leave();
+            }
+        }
         if self.decoder.scheduler.leave(self.call) {
             self.decoder.together.rest();
         }
@@ -134,7 +158,10 @@ impl Session {
         let mut state = self.lock();
         let mut random = Random::new(seed);
         let mut known = Vec::new();
-        state.sequences.clear();
+        let State { sequences, speculation, .. } = &mut *state;
+        sequences.clear();
+        // Without them the tokens are the same.
+        let speculation = speculation.as_ref().filter(|_| self.decoder.refuses_guesses().is_none());
         for (prompt, given) in prompts.iter().zip(given) {
             let keeper = self.keeper();
             let found = keeper.begin(prompt, &given);
@@ -143,16 +170,14 @@ impl Session {
             let pending = prompt[sequence.tokens.len()..].to_vec();
             let occurrences = Occurrences::of(prompt);
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
-            state.sequences.push(Some(Generation {
-                feed: Feed { sequence, pending, keeper },
-                occurrences: occurrences.clone(),
-                random: stream()?,
-                copy_of: None,
-            }));
-            let first = state.sequences.len() - 1;
+            let feed = Feed { sequence, pending, keeper, ..Feed::default() };
+            let guesser = speculation.as_ref().map(|of| Guesser::new(of.origin, prompt, of.most, of.fixed));
+            let first = sequences.len();
+            sequences.push(Generation::new(feed, occurrences.clone(), stream()?, guesser.clone()));
             for _ in 1..count {
-                let (feed, occurrences) = (Feed::default(), occurrences.clone());
-                state.sequences.push(Some(Generation { feed, occurrences, random: stream()?, copy_of: Some(first) }));
+                let mut copy = Generation::new(Feed::default(), occurrences.clone(), stream()?, guesser.clone());
+                copy.copy_of = Some(first);
+                sequences.push(copy);
             }
         }
         state.sampling = Some(sampling);
@@ -161,46 +186,115 @@ impl Session {
 
     fn next(&self, wanted: &[usize], chooses: bool, allowed: &[Option<Allowed>]) -> Result<Next> {
         let mut state = self.lock();
-        let State { sequences, sampling } = &mut *state;
+        let State { sequences, sampling, speculation } = &mut *state;
         let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
+        let allowed_of = |number: usize| {
+            let place = wanted.iter().position(|&other| other == number);
+            place.and_then(|place| allowed.get(place)?.as_ref())
+        };
+        if let Some(number) = wanted.iter().find(|&&number| number >= sequences.len()) {
+            return Err(Error::new(Kind::Operation, format!("no sequence {number} (internal error)")));
+        }
+        wanted.iter().for_each(|&number| sequences[number].settle(&self.decoder, None));
+        if let Some(speculation) = speculation {
+            self.guess(sequences, wanted, speculation, sampling, allowed_of)?;
+        }
         let all = self.feed(sequences, wanted)?;
+        if let (Some(Speculation { draft: Some(draft), .. }), Some((_, logits))) = (speculation, all.first()) {
+            draft.require_tokens(logits.len())?;
+        }
         if !chooses {
             return Ok(Next::Logits(all));
         }
         let mut chosen = Vec::with_capacity(all.len());
-        for (number, mut logits) in all {
-            if let Some(Some(generation)) = sequences.get_mut(number) {
-                let place = wanted.iter().position(|&other| other == number);
-                let allowed = place.and_then(|place| allowed.get(place)?.as_ref());
-                chosen.push((number, generation.choose(&mut logits, allowed, sampling)?));
+        for (number, logits) in all {
+            let mut next = Some(logits);
+            while let Some(mut logits) = next {
+                let generation = &mut sequences[number];
+                chosen.push((number, generation.choose(&mut logits, allowed_of(number), sampling, &self.decoder)?));
+                // Somebody says what is allowed behind it, or nobody does.
+                next = if allowed.is_empty() { generation.next_logits() } else { None };
             }
         }
         Ok(Next::Chosen(chosen))
     }
 
-    /// Has the model see the tokens of sequences that are new to it; the logits behind them.
-    fn feed(&self, sequences: &mut [Option<Generation>], wanted: &[usize]) -> Result<Vec<(usize, Vec<f32>)>> {
-        let copied_from = |sequences: &[Option<Generation>], number: usize| {
-            let from = sequences.get(number).and_then(Option::as_ref).and_then(|generation| generation.copy_of);
-            from.filter(|from| wanted.contains(from))
+    /// Has sequences guess what comes next.
+    fn guess<'a>(
+        &self,
+        sequences: &mut [Generation],
+        wanted: &[usize],
+        speculation: &mut Speculation,
+        sampling: &Sampling,
+        allowed_of: impl Fn(usize) -> Option<&'a Allowed>,
+    ) -> Result<()> {
+        // What others are copies of has nothing behind its prompt.
+        let copied: Vec<usize> = wanted.iter().filter_map(|&number| sequences[number].copy_of).collect();
+        let guesses = |number: usize| wanted.contains(&number) && !copied.contains(&number);
+        let mut all = Vec::new();
+        for (number, generation) in sequences.iter_mut().enumerate().filter(|(number, _)| guesses(*number)) {
+            let Generation { feed, occurrences, random, copy_of, guesser: Some(guesser), drafted, .. } = generation else { continue };
+            feed.guesses.clear();
+            match &speculation.draft {
+                _ if copy_of.is_some() => {}
+                None if speculation.origin == Origin::Draft => {}
+                None => feed.guesses = guesser.look_up(),
+                Some(draft) if guesser.room() > 0 && feed.pending.len() == 1 => {
+                    let room = guesser.room();
+                    let size = if guesser.is_fixed() { fitting(room) } else { draft.wanted(&self.decoder, guesser.rate()) };
+                    let ready = self.decoder.sizes(&feed.sequence, size);
+                    let mut count = match guesser.is_fixed() {
+                        true if ready.contains(&size) => room,
+                        true => 0,
+                        false => draft.count(&self.decoder, &ready, guesser.rate()).min(room),
+                    };
+                    if wanted.len() > 1 {
+                        count = count.min(SIZES_TOGETHER.iter().max().map_or(0, |most| most - 1));
+                    }
+                    let (random, occurrences) = (random.clone(), occurrences.clone());
+                    if count > 0 {
+                        let (ids, memory, allowed) = (&guesser.ids[..], drafted, allowed_of(number));
+                        all.push((number, Drafted { ids, memory, allowed, random, occurrences, count, guesses: Vec::new() }));
+                    }
+                }
+                Some(_) => {}
+            }
+            (feed.rate, feed.is_fixed) = (guesser.rate(), guesser.is_fixed());
+        }
+        let Some(draft) = speculation.draft.as_mut().filter(|_| !all.is_empty()) else { return Ok(()) };
+        let watch = self.lock_watch().clone();
+        let (numbers, mut all): (Vec<usize>, Vec<Drafted<'_>>) = all.into_iter().unzip();
+        let time = draft.guess(&mut all, sampling, &watch);
+        let found: Vec<Vec<u32>> = all.into_iter().map(|one| one.guesses).collect();
+        let Ok(time) = time else {
+            // Such as a text that is longer than it may be for that model.
+            watch.check()?;
+            speculation.draft = None;
+            return Ok(());
         };
+        let steps = self.decoder.guessing.costs().time(1).map_or(0.0, |step| time / step);
+        for (number, found) in numbers.into_iter().zip(found) {
+            let generation = &mut sequences[number];
+            generation.feed.guesses = found;
+            generation.guesser.iter_mut().for_each(|guesser| guesser.spent(steps));
+        }
+        Ok(())
+    }
+
+    /// Has the model see the tokens of sequences that are new to it; the logits behind them.
+    fn feed(&self, sequences: &mut [Generation], wanted: &[usize]) -> Result<Vec<(usize, Vec<f32>)>> {
+        let copied_from = |sequences: &[Generation], number: usize| sequences[number].copy_of.filter(|from| wanted.contains(from));
         let own: Vec<usize> = wanted.iter().copied().filter(|&number| copied_from(sequences, number).is_none()).collect();
         let mut feeds = Vec::with_capacity(own.len());
         for &number in &own {
-            let Some(Some(generation)) = sequences.get_mut(number) else {
-                return Err(Error::new(Kind::Operation, "no such sequence (internal error)"));
-            };
-            generation.copy_of = None;
-            feeds.push(std::mem::take(&mut generation.feed));
+            sequences[number].copy_of = None;
+            feeds.push(std::mem::take(&mut sequences[number].feed));
         }
         let watch = self.lock_watch().clone();
         let fed = self.decoder.feed(self.call, feeds, &watch);
         let mut all: HashMap<usize, Result<Vec<f32>>> = HashMap::new();
         for (&number, (feed, logits)) in own.iter().zip(fed) {
-            if let Some(Some(generation)) = sequences.get_mut(number) {
-                generation.feed = feed;
-            }
-            all.insert(number, logits);
+            all.insert(number, sequences[number].stepped(feed, logits));
         }
         let mut logits = Vec::with_capacity(wanted.len());
         for &number in wanted {
@@ -210,8 +304,9 @@ impl Session {
             };
             // What the first one of a prompt has just seen.
             let seen = logits.iter().find(|(other, _)| *other == from).map(|(_, logits): &(usize, Vec<f32>)| logits.clone());
-            let sequence = sequences[from].as_ref().map(|generation| generation.feed.sequence.clone());
-            if let (Some(seen), Some(sequence), Some(generation)) = (seen, sequence, &mut sequences[number]) {
+            let sequence = sequences[from].feed.sequence.clone();
+            if let Some(seen) = seen {
+                let generation = &mut sequences[number];
                 (generation.feed.sequence, generation.copy_of) = (sequence, None);
                 generation.feed.keeper = self.keeper();
                 logits.push((number, seen));
@@ -220,17 +315,48 @@ impl Session {
         Ok(logits)
     }
 
+    fn with<T>(&self, number: usize, work: impl FnOnce(&mut Generation, &Sampling) -> Result<T>) -> Result<T> {
+        let mut state = self.lock();
+        let State { sequences, sampling, .. } = &mut *state;
+        match (sequences.get_mut(number), sampling) {
+            (Some(generation), Some(sampling)) => work(generation, sampling),
+            _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
+        }
+    }
+
     /// Chooses a token by numbers that somebody changed.
     ///
     /// # Errors
     /// `OperationError` where no token is allowed.
     pub fn choose(&self, number: usize, logits: &mut [f32], allowed: Option<&Allowed>) -> Result<Choice> {
-        let mut state = self.lock();
-        let State { sequences, sampling } = &mut *state;
-        match (sequences.get_mut(number), sampling) {
-            (Some(Some(generation)), Some(sampling)) => generation.choose(logits, allowed, sampling),
-            _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
-        }
+        self.with(number, |generation, sampling| generation.choose(logits, allowed, sampling, &self.decoder))
+    }
+
+    /// Whether the last token was guessed, so that the next one needs no step.
+    ///
+    /// # Errors
+    /// `OperationError` where there is no such sequence.
+    pub fn is_guessed(&self, number: usize) -> Result<bool> {
+        self.with(number, |generation, _| Ok(generation.has_logits()))
+    }
+
+    /// Chooses the next token then.
+    ///
+    /// # Errors
+    /// As [`Session::choose`].
+    pub fn choose_guessed(&self, number: usize, allowed: Option<&Allowed>) -> Result<Choice> {
+        self.with(number, |generation, sampling| {
+            let mut logits = generation.next_logits().ok_or_else(not_guessed)?;
+            generation.choose(&mut logits, allowed, sampling, &self.decoder)
+        })
+    }
+
+    /// The logits behind the last token, if that was guessed, once.
+    ///
+    /// # Errors
+    /// `OperationError` where it was not.
+    pub fn guessed_logits(&self, number: usize) -> Result<Vec<f32>> {
+        self.with(number, |generation, _| generation.next_logits().ok_or_else(not_guessed))
     }
 
     /// Adds tokens behind the one that was chosen. The model sees them together with it.
@@ -238,28 +364,22 @@ impl Session {
     /// # Errors
     /// `OperationError` where no token was chosen.
     pub fn append(&self, number: usize, ids: &[u32]) -> Result<()> {
-        match self.lock().sequences.get_mut(number) {
-            Some(Some(generation)) if !generation.feed.pending.is_empty() => {
-                generation.feed.pending.extend_from_slice(ids);
-                ids.iter().for_each(|&id| generation.occurrences.add(id));
-                Ok(())
+        self.with(number, |generation, _| {
+            if !generation.has_begun() {
+                return Err(Error::new(Kind::Operation, "no token was chosen (internal error)"));
             }
-            _ => Err(Error::new(Kind::Operation, "no such sequence (internal error)")),
-        }
+            ids.iter().for_each(|&id| generation.take(id, &self.decoder));
+            Ok(())
+        })
     }
+}
+
+fn not_guessed() -> Error {
+    Error::new(Kind::Operation, "the last token was not guessed (internal error)")
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-impl Generation {
-    fn choose(&mut self, logits: &mut [f32], allowed: Option<&Allowed>, sampling: &Sampling) -> Result<Choice> {
-        let choice = sampling.choose(logits, allowed, &self.occurrences, &mut self.random)?;
-        self.occurrences.add(choice.id);
-        self.feed.pending = vec![choice.id];
-        Ok(choice)
     }
 }

@@ -10,8 +10,9 @@
 //!   times ([`divide`]).
 
 use super::Decoder;
+use super::guesses::SIZES_TOGETHER;
 use super::inputs::{ConstantInput, Extent, Role};
-use super::scheduler::Feed;
+use super::scheduler::{Feed, Logits, filled_up};
 use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
@@ -198,6 +199,39 @@ impl Decoder {
         Some(Joint { steps, extent: group.extent, plan, sequences })
     }
 
+    /// The same steps with guesses, if that is worth it to each of them and there is a plan. Has it made if there is none.
+    pub(super) fn with_guesses(self: &Arc<Self>, joint: Joint, feeds: &[&Feed]) -> Joint {
+        let group: Vec<&Feed> = joint.steps.iter().map(|&step| feeds[step]).collect();
+        if group.len() != joint.sequences || group.iter().any(|feed| feed.guesses.is_empty()) || self.refuses_guesses().is_some() {
+            return joint;
+        }
+        let lanes: Vec<(usize, f64)> = group.iter().map(|feed| (feed.guesses.len(), feed.rate)).collect();
+        let size = match group.iter().all(|feed| feed.is_fixed) {
+            true => SIZES_TOGETHER[0],
+            false => self.guessing.costs().best(&lanes, SIZES_TOGETHER.iter().copied(), 0.0),
+        };
+        if size == 1 {
+            return joint;
+        }
+        let form = self.form_of_guesses(&group[0].sequence, size);
+        let longest = group.iter().map(|feed| feed.sequence.tokens.len()).max().unwrap_or_default();
+        let Some(way) = self.joined_way(&form, self.extent_of(&form, longest).way, longest) else { return joint };
+        let extent = of_length(&form, way, longest);
+        let ready = self.together.serving(&extent).into_iter().find(|(sequences, _)| *sequences == joint.sequences);
+        let Some((sequences, rows)) = ready else {
+            let group = Group { sequences: joint.sequences, extent };
+            if self.together.lacks(&group) {
+                self.make_together(group);
+            }
+            return joint;
+        };
+        let group = Group { sequences, extent: Extent { rows, ..extent } };
+        match self.plan_together(&group) {
+            Ok(plan) => Joint { plan, extent: group.extent, ..joint },
+            Err(_) => joint,
+        }
+    }
+
     /// Has the plan made that is missed most, if there is one: for so many steps, or those that come; for more rows; for one sequence more.
     fn make_missing(self: &Arc<Self>, plans: &[(usize, usize)], extent: &Extent, steps: usize, coming: usize, longest: usize) {
         if self.together.is_making.load(Ordering::Relaxed) {
@@ -238,11 +272,12 @@ impl Decoder {
         }
     }
 
-    /// Has the model see the last token that is pending of each sequence; the logits behind them.
+    /// Has the model see the last token that is pending of each sequence, and guesses, as many as the steps have tokens for; the logits behind
+    /// them.
     ///
     /// # Errors
     /// Those of running the plan: then the sequences are as before.
-    pub(super) fn step_together(&self, feeds: &mut [&mut Feed], joint: &Joint) -> Result<Vec<Result<Vec<f32>>>> {
+    pub(super) fn step_together(&self, feeds: &mut [&mut Feed], joint: &Joint) -> Result<Vec<Result<Logits>>> {
         let Joint { extent, plan, sequences, .. } = joint;
         let mut empty = self.together.empty.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(like) = feeds.first() {
@@ -252,11 +287,10 @@ impl Decoder {
                 sequence.given = like.sequence.given.clone();
             }
         }
-        let fed = feeds.iter_mut().map(|feed| {
-            let Feed { sequence, pending, .. } = &mut **feed;
-            (sequence, &pending[..], true)
-        });
-        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &[0][..], false))).take(*sequences);
+        let tokens: Vec<Vec<u32>> = feeds.iter().map(|feed| filled_up(&feed.pending, &feed.guesses, extent.tokens)).collect();
+        let none = vec![0; extent.tokens];
+        let fed = feeds.iter_mut().zip(&tokens).map(|(feed, tokens)| (&mut feed.sequence, &tokens[..], true));
+        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
         let step = |(sequence, tokens, wants)| self.lane_step(sequence, tokens, extent, plan, wants);
         let mut steps: Vec<_> = lanes.map(step).collect();
         let mut lanes: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
@@ -274,15 +308,29 @@ impl Decoder {
         }
         let mut by_lane = by_lane.into_iter();
         let mut all = Vec::with_capacity(feeds.len());
-        for (feed, own) in feeds.iter_mut().zip(&mut by_lane) {
-            all.push(self.keep(&mut feed.sequence, &feed.pending, plan, own, true));
-            feed.pending.clear();
-            let Feed { sequence, keeper, .. } = &mut **feed;
-            keeper.keep(sequence);
+        for ((feed, tokens), own) in feeds.iter_mut().zip(&tokens).zip(&mut by_lane) {
+            let Feed { sequence, pending, guesses, keeper, .. } = &mut **feed;
+            let before = sequence.tokens.len();
+            guesses.truncate(extent.tokens - pending.len());
+            let logits = self.keep(sequence, tokens, plan, own, pending.len() + guesses.len());
+            if extent.tokens > 1
+                && let Err(error) = &logits
+            {
+                // Each goes on without guesses.
+                self.guessing.refuse(error.clone());
+                sequence.take_back(before);
+                return Err(error.clone());
+            }
+            all.push(logits);
+            sequence.take_back(before + pending.len() + guesses.len());
+            pending.clear();
+            if guesses.is_empty() {
+                keeper.keep(sequence);
+            }
         }
         for (sequence, own) in empty.iter_mut().zip(by_lane) {
             // Its memory is kept.
-            let _ = self.keep(sequence, &[], plan, own, false);
+            let _ = self.keep(sequence, &[], plan, own, 0);
         }
         Ok(all)
     }
