@@ -2,6 +2,9 @@
 
 // GenerationCache: what calls of generate() begin with, and what they keep for each other.
 
+const { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
 const { ml } = require('webnn-node');
 const { GenerationCache, generate, generationUsage } = require('webnn-node/generate');
 const { loadOnnx } = require('webnn-node/onnx');
@@ -143,7 +146,8 @@ test('a cache may be destroyed while calls use it', async () => {
 test('wrong arguments are refused by their names', () => {
   for (const [options, text] of [
     [null, 'GenerationCache: options: found null, allowed an object'],
-    [{ maxbytes: 1 }, "GenerationCache: options: found 'maxbytes', allowed maxBytes"],
+    [{ maxbytes: 1 }, "GenerationCache: options: found 'maxbytes', allowed maxBytes, minTokens"],
+    [{ minTokens: 0 }, 'GenerationCache: options: minTokens: found 0, allowed a whole number from 1'],
     [{ maxBytes: -1 }, 'GenerationCache: options: maxBytes: found -1, allowed a number from 0'],
     [{ maxBytes: '1' }, "GenerationCache: options: maxBytes: found '1', allowed a number from 0"],
     [{ maxBytes: NaN }, 'GenerationCache: options: maxBytes: found NaN, allowed a number from 0'],
@@ -155,4 +159,129 @@ test('wrong arguments are refused by their names', () => {
     expect(() => cache.pin(ids)).toThrow(TypeError);
     expect(() => cache.unpin(ids)).toThrow('allowed an array of tokens');
   }
+});
+
+describe('files', () => {
+  let folder;
+  let file;
+  beforeEach(() => {
+    folder = mkdtempSync(path.join(tmpdir(), 'webnn-node-caches-'));
+    file = path.join(folder, 'cache');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** A cache with two talks that begin alike, in a file. */
+  async function saved() {
+    const cache = new GenerationCache();
+    const talks = [[...prompt(60), ...prompt(9, 2)], [...prompt(60), ...prompt(20, 3)]];
+    for (const ids of talks) await all(model, ids, { maxNewTokens: 4, cache });
+    await cache.save(file);
+    const { sequences } = cache.memoryUsage();
+    cache.destroy();
+    return { talks, sequences };
+  }
+
+  test('what was saved is known to another model of the same content', async () => {
+    const { talks } = await saved();
+    expect(readdirSync(folder)).toEqual(['cache']);
+    const other = await loadOnnx(context, decoder('concat'));
+    const cache = await GenerationCache.load(other, file);
+    // The beginning that both have is a part of each.
+    expect(cache.memoryUsage()).toMatchObject({ sequences: 2, maxBytes: 2 ** 30, hits: 0 });
+    for (const ids of talks) {
+      const [wanted] = await alone([ids], 12);
+      expect(await all(other, ids, { maxNewTokens: 12, cache })).toEqual(wanted);
+      expect(cache.known).toEqual([ids.length - 1]);
+    }
+    // Again, over what is there.
+    await cache.save(file);
+    expect((await GenerationCache.load(other, file, { maxBytes: 1e8 })).memoryUsage()).toMatchObject({ maxBytes: 1e8, sequences: 2 });
+    other.destroy();
+  });
+
+  test('a file of another model, or of other options, is refused', async () => {
+    await saved();
+    for (const other of [await loadOnnx(context, decoder('unmasked')), await loadOnnx(context, decoder('concat'), { freeDimensions: { batch_size: 1 } })]) {
+      await expect(GenerationCache.load(other, file)).rejects.toThrow(/found a file of another model, of other options or of another version/);
+      other.destroy();
+    }
+    await expect(GenerationCache.load(model, file, { maxBytes: 0 })).resolves.toBeInstanceOf(GenerationCache);
+  });
+
+  test('a file that is damaged or cut short is refused, wherever it is', async () => {
+    await saved();
+    const whole = readFileSync(file);
+    const refused = async (bytes) => {
+      writeFileSync(file, bytes);
+      await expect(GenerationCache.load(model, file)).rejects.toThrow(/damaged/);
+    };
+    const places = [...Array.from({ length: 200 }, (_, i) => i), ...Array.from({ length: 40 }, (_, i) => Math.floor((whole.length * i) / 40)), whole.length - 1];
+    for (const place of places) {
+      await refused(whole.subarray(0, place));
+      // Zeros behind the header's hash count, too.
+      const changed = Buffer.from(whole);
+      changed[place] ^= 1 << (place % 8);
+      await refused(changed);
+    }
+    await refused(Buffer.concat([whole, Buffer.alloc(1)]));
+    await refused(Buffer.alloc(1 << 16, 0xff));
+    writeFileSync(file, whole);
+    (await GenerationCache.load(model, file)).destroy();
+  });
+
+  test('what cannot be saved or loaded says why', async () => {
+    const cache = new GenerationCache();
+    await expect(cache.save(file)).rejects.toThrow('no call has used the GenerationCache yet');
+    await all(model, prompt(3), { maxNewTokens: 1, cache });
+    await expect(cache.save(path.join(folder, 'none', 'cache'))).rejects.toThrow(/cannot be written/);
+    await expect(GenerationCache.load(model, path.join(folder, 'none'))).rejects.toThrow(/cannot be read/);
+    await expect(GenerationCache.load(model, folder)).rejects.toThrow(/it is no file/);
+    for (const wrong of [undefined, '', 3, 'a\0b', {}]) {
+      await expect(cache.save(wrong)).rejects.toThrow(/save: file: found .*, allowed the path of a file/);
+      await expect(GenerationCache.load(model, wrong)).rejects.toThrow(/load: file: found .*, allowed the path of a file/);
+    }
+    await expect(GenerationCache.load({}, file)).rejects.toThrow(/load: model: found/);
+    cache.destroy();
+    await expect(cache.save(file)).rejects.toThrow('the GenerationCache was destroyed');
+    const states = await loadOnnx(context, decoder('genai with states'));
+    const other = new GenerationCache();
+    await all(states, prompt(3), { maxNewTokens: 1, cache: other });
+    await expect(other.save(file)).rejects.toThrow(/found a model with states/);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('a cache that is saved while calls use it has what they had seen', async () => {
+    const cache = new GenerationCache();
+    const [wanted] = await alone([prompt(70)], 30);
+    const found = [];
+    let saving;
+    for await (const { id } of generate(model, prompt(70), { maxNewTokens: 30, cache })) {
+      found.push(id);
+      if (found.length === 10) saving = cache.save(file);
+    }
+    await saving;
+    expect(found).toEqual(wanted);
+    const loaded = await GenerationCache.load(model, file);
+    const tokens = generate(model, prompt(70), { maxNewTokens: 30, cache: loaded });
+    expect(tokens.known).toEqual([]);
+    const again = [];
+    for await (const { id } of tokens) again.push(id);
+    expect(again).toEqual(wanted);
+    expect(tokens.known).toEqual([69]);
+  });
+});
+
+test('beginnings that are too short are not reused', async () => {
+  const cache = new GenerationCache({ minTokens: 16 });
+  for (const length of [10, 16, 30]) await all(model, prompt(length), { maxNewTokens: 1, cache });
+  expect(cache.known).toEqual([15 + 1]);
+  expect(cache.memoryUsage()).toMatchObject({ sequences: 1, hits: 1, misses: 2 });
+});
+
+test('each call tells how much it knew', async () => {
+  const cache = new GenerationCache();
+  await all(model, prompt(30), { maxNewTokens: 1, cache });
+  const calls = [prompt(30), [...prompt(30), 1, 2], prompt(8), prompt(5, 7)].map((ids) => generate(model, ids, { maxNewTokens: 3, cache }));
+  await Promise.all(calls.map(async (call) => { for await (const token of call) void token; }));
+  expect(calls.map(({ known }) => known)).toEqual([[29], [30], [7], [0]]);
 });

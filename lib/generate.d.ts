@@ -154,6 +154,8 @@ export interface GeneratedToken {
 export interface GenerationCacheOptions {
   /** Bytes at most; 1 GiB by default. Beyond it, the cache releases the sequences that no call has used for longest. */
   maxBytes?: number;
+  /** Shorter beginnings are neither kept nor reused; 1 by default. */
+  minTokens?: number;
 }
 
 export interface GenerationCacheUsage {
@@ -183,10 +185,26 @@ export class GenerationCache {
   pin(ids: TokenIds): void;
   /** Takes `pin(ids)` back. Returns `false` if these tokens are not pinned. */
   unpin(ids: TokenIds): boolean;
+  /**
+   * Writes what is kept into a file, in the place of what was there. Rejects for models with states or on a GPU. What calls with `inputs` have
+   * kept is left out.
+   */
+  save(file: string): Promise<void>;
+  /**
+   * A cache with what `save` has written. Rejects if the file is damaged, or of another model, of one with other options, or of another
+   * version of this package; and if it has more than `maxBytes`.
+   */
+  static load(model: OnnxModel | GeneratingSession, file: string, options?: GenerationCacheOptions): Promise<GenerationCache>;
   /** Releases all kept sequences. Calls under way go on, and keep nothing. */
   destroy(): void;
   /** `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
+}
+
+/** What a call gives. */
+export interface Generation<T> extends AsyncGenerator<T, void, void> {
+  /** The number of known tokens of each prompt, when the call began: the cache had them. Empty before. */
+  readonly known: number[];
 }
 
 /**
@@ -197,7 +215,7 @@ export function generate(
   model: OnnxModel | GeneratingSession,
   ids: TokenIds | readonly TokenIds[],
   options?: GenerateOptions,
-): AsyncGenerator<GeneratedToken, void, void>;
+): Generation<GeneratedToken>;
 
 /** What `generateText` needs of a tokenizer. Those of transformers.js and of @huggingface/tokenizers have it. */
 export interface TextTokenizer {
@@ -245,7 +263,7 @@ export function generateText(
   tokenizer: TextTokenizer,
   prompt: string | readonly ChatMessage[] | TokenIds | readonly string[] | readonly TokenIds[],
   options?: GenerateTextOptions,
-): AsyncGenerator<GeneratedText, void, void>;
+): Generation<GeneratedText>;
 
 /** Makes text of tokens, one by one, as far as no later token can change it. */
 export class Detokenizer {

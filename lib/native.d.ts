@@ -343,11 +343,14 @@ type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: nu
 export function decoderFigures(
   decoder: Handle,
 ): [steps: number, runs: number, reason: string, guessed: number, accepted: number, speculationReason: string, ...PrefixFigures];
-/** What calls keep for each other, of at most so many bytes. */
-export function createPrefixes(decoder: Handle, bytes: number): Handle;
+/** What calls keep for each other, of at most so many bytes, where at least so many tokens are known. */
+export function createPrefixes(decoder: Handle, bytes: number, least: number): Handle;
 export function destroyPrefixes(prefixes: Handle): void;
 export function pinPrefix(prefixes: Handle, ids: Uint32Array, isPinned: boolean): void;
 export function prefixFigures(prefixes: Handle): PrefixFigures;
+/** Writes what is kept into a file; keeps what is in one. Both settle with nothing. */
+export function savePrefixes(request: Request, decoder: Handle, prefixes: Handle, file: string): void;
+export function loadPrefixes(request: Request, decoder: Handle, prefixes: Handle, file: string): void;
 /** The sequences of a call, which keeps what it sees in `prefixes`, or where it is kept by default. */
 export function createSession(decoder: Handle, prefixes: Handle | 0): Handle;
 /** The call has ended. */

@@ -10,7 +10,6 @@ const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, piecesTokenizer, 
 const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages', 'serve', 'lib', 'openai', name));
 const { Batches } = inPackage('batches.js');
 const { ChatTemplate } = inPackage('chat-template.js');
-const { Conversations } = inPackage('conversations.js');
 const { paddedLength } = inPackage('encoder.js');
 const { sendEvents } = inPackage('events.js');
 const { readFolder } = inPackage('folder.js');
@@ -262,28 +261,6 @@ describe('events', () => {
       if (rest.includes('"i":1}')) gone.abort(Object.assign(new Error('too long'), { statusCode: 504 }));
     }
     expect(rest).toMatch(/data: \{"error":\{"message":"too long","type":"server_error","param":null,"code":null\}\}\n\n$/);
-  });
-});
-
-describe('conversations', () => {
-  test('are found by their beginning, and the oldest go', () => {
-    const kept = new Conversations({ count: 2, tokens: 100 });
-    const long = (from) => Array.from({ length: 20 }, (_, i) => from + i);
-    const one = kept.take(long(0));
-    kept.give(one, long(0));
-    const two = kept.take(long(100));
-    expect(two.cache).not.toBe(one.cache);
-    // Who uses it has it alone.
-    expect(kept.take([...long(0), 5]).cache).toBe(one.cache);
-    expect(kept.take([...long(0), 5]).cache).not.toBe(one.cache);
-    kept.give(one, long(0));
-    kept.give(two, long(100));
-    expect(kept.take(long(0).slice(0, 15)).cache).not.toBe(one.cache);
-    const three = kept.take(long(200));
-    kept.give(three, long(200));
-    expect(kept.take(long(0)).cache).not.toBe(one.cache);
-    kept.give(three, Array(101).fill(0));
-    expect(kept.clear()).toBe(false);
   });
 });
 

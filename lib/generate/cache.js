@@ -80,10 +80,10 @@ let stateOf;
 
 class GenerationCache {
   /** `prefixes` is the native side, from the first call on. */
-  #state = { maxBytes: MAX_BYTES, model: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
+  #state = { maxBytes: MAX_BYTES, minTokens: 1, model: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
 
   constructor(options = {}) {
-    this.#state.maxBytes = readMaxBytes(options);
+    Object.assign(this.#state, readCacheOptions(options));
   }
 
   /** How many tokens of each prompt of the latest call were known when it began. */
@@ -116,6 +116,36 @@ class GenerationCache {
     return true;
   }
 
+  /** Writes what is kept into a file, for {@link load}. */
+  async save(file) {
+    const state = self(this, 'save');
+    const path = fileOf('save', file);
+    requireOpen('save', '', state);
+    const { model, prefixes } = state;
+    if (prefixes === undefined) throw invalidState('save', '', 'no call has used the GenerationCache yet');
+    await withFile('save', model, (request, handle) => native.savePrefixes(request, handle, prefixes, path));
+  }
+
+  /** A cache with what {@link save} has written of the same model. */
+  static async load(model, file, options = {}) {
+    const loaded = modelOf(model);
+    if (loaded === undefined) throw typeError('load', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
+    const path = fileOf('load', file);
+    const cache = new GenerationCache(options);
+    const state = stateOf(cache);
+    try {
+      await withFile('load', loaded, (request, handle) => {
+        state.model = loaded;
+        openPrefixes(state, handle);
+        native.loadPrefixes(request, handle, state.prefixes, path);
+      });
+    } catch (error) {
+      cache.destroy();
+      throw error;
+    }
+    return cache;
+  }
+
   /** Releases all that is kept. */
   destroy() {
     const state = self(this, 'destroy');
@@ -137,20 +167,38 @@ class GenerationCache {
 
 const self = receiverOf('GenerationCache', stateOf);
 
-function readMaxBytes(options) {
+function readCacheOptions(options) {
   const refuse = (text) => typeError('GenerationCache', '', `options: ${text}`);
   if (options === null || typeof options !== 'object') throw refuse(`found ${show(options)}, allowed an object`);
-  const unknown = Object.keys(options).find((name) => name !== 'maxBytes');
-  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed maxBytes`);
-  const { maxBytes = MAX_BYTES } = options;
-  if (typeof maxBytes === 'number' && maxBytes >= 0) return maxBytes;
-  throw refuse(`maxBytes: found ${show(maxBytes)}, allowed a number from 0`);
+  const unknown = Object.keys(options).find((name) => !['maxBytes', 'minTokens'].includes(name));
+  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed maxBytes, minTokens`);
+  const { maxBytes = MAX_BYTES, minTokens = 1 } = options;
+  if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw refuse(`maxBytes: found ${show(maxBytes)}, allowed a number from 0`);
+  if (!Number.isSafeInteger(minTokens) || minTokens < 1) throw refuse(`minTokens: found ${show(minTokens)}, allowed a whole number from 1`);
+  return { maxBytes, minTokens };
 }
 
 function readPin(operator, ids) {
   const tokens = tokensOf(ids);
   if (tokens !== undefined && tokens.length > 0 && tokens.every(isToken)) return Uint32Array.from(tokens);
   throw typeError(operator, '', `ids: found ${show(ids)}, allowed an array of tokens, which are whole numbers from 0 to 2147483647`);
+}
+
+function fileOf(operator, file) {
+  if (typeof file === 'string' && file !== '' && !file.includes('\0')) return file;
+  throw typeError(operator, '', `file: found ${show(file)}, allowed the path of a file`);
+}
+
+/** Has the native side read or write a file of a cache. The model stays meanwhile. */
+async function withFile(operator, model, start) {
+  model.requireUsable(operator);
+  model.enter();
+  try {
+    const { handle } = await decoderOf(model);
+    await begin({ operator, label: model.label, context: model.contextState, arrive: () => undefined }, (request) => start(request, handle));
+  } finally {
+    model.leave();
+  }
 }
 
 function requireOpen(operator, label, state) {
@@ -176,12 +224,15 @@ function take(cache, model) {
 function openSession({ handle }, state, label) {
   if (state === undefined) return native.createSession(handle, 0);
   requireOpen(NAME, label, state);
-  if (state.prefixes === undefined) {
-    state.prefixes = native.createPrefixes(handle, state.maxBytes);
-    caches.register(state, state.prefixes, state);
-    for (const pin of state.pins) native.pinPrefix(state.prefixes, pin, true);
-  }
+  if (state.prefixes === undefined) openPrefixes(state, handle);
   return native.createSession(handle, state.prefixes);
+}
+
+/** Makes the native side of a cache. */
+function openPrefixes(state, decoder) {
+  state.prefixes = native.createPrefixes(decoder, state.maxBytes, state.minTokens);
+  caches.register(state, state.prefixes, state);
+  for (const pin of state.pins) native.pinPrefix(state.prefixes, pin, true);
 }
 
 const isCache = (value) => stateOf(value) !== undefined;

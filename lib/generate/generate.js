@@ -20,16 +20,28 @@ const { readGiven, readOptions, readPrompts } = require('./options.js');
  * @param {import('../onnx.d.ts').OnnxModel} model
  * @param {unknown} ids a list of tokens, or several
  * @param {import('../generate.d.ts').GenerateOptions} [options]
- * @returns {AsyncGenerator<import('../generate.d.ts').GeneratedToken, void, void>}
+ * @returns {import('../generate.d.ts').Generation<import('../generate.d.ts').GeneratedToken>}
  */
 function generate(model, ids, options = undefined) {
   const loaded = modelOf(model);
   if (loaded === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   const prompts = readPrompts(loaded.label, ids);
-  return run(loaded, prompts, readOptions(loaded.label, options), performance.now());
+  const call = { known: [] };
+  return withKnown(run(loaded, prompts, readOptions(loaded.label, options), performance.now(), call), call);
 }
 
-async function* run(model, prompts, wish, called) {
+/**
+ * Has a generator tell how many tokens of each prompt were known.
+ * @template T
+ * @param {AsyncGenerator<T, void, void>} generator
+ * @param {{known: number[]}} call
+ * @returns {import('../generate.d.ts').Generation<T>}
+ */
+function withKnown(generator, call) {
+  return Object.defineProperty(/** @type {any} */ (generator), 'known', { get: () => [...call.known], enumerable: true, configurable: true });
+}
+
+async function* run(model, prompts, wish, called, call) {
   const { label } = model;
   wish.signal?.throwIfAborted();
   requireDecoder(model, label);
@@ -47,15 +59,16 @@ async function* run(model, prompts, wish, called) {
     const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model)).others, wish, prompts) : wish.inputs;
     leave = model.contextState.queue?.enter(NAME, label);
     const decoder = await decoderOf(model);
-    const guessing = draft && (await decoderOf(draft));
+    const guessing = await draftOf(draft);
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
     const { session } = work;
-    if (wish.speculate !== undefined) sync(() => native.speculate(session, wish.most, guessing?.handle ?? 0, wish.speculate.guesses));
+    speculate(session, wish, guessing);
     const { names, shapes, arrays } = readGiven(model, decoder.others, inputs);
     const known = await ask(work, (request) => {
       native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
     });
+    call.known = known;
     if (cache !== undefined) cache.known = known;
     yield* tokens(work, prompts, { ...wish, constraint }, called);
   } finally {
@@ -69,6 +82,14 @@ async function* run(model, prompts, wish, called) {
     model.leave();
   }
 }
+
+/** Has a call guess, with the decoder of a draft if there is one. */
+function speculate(session, wish, draft) {
+  if (wish.speculate !== undefined) sync(() => native.speculate(session, wish.most, draft?.handle ?? 0, wish.speculate.guesses));
+}
+
+/** Waits for the decoder of a draft, if there is one. */
+const draftOf = async (draft) => (draft === undefined ? undefined : decoderOf(draft));
 
 function requireDecoder(model, label) {
   model.requireUsable(NAME);
@@ -88,8 +109,10 @@ async function* tokens(work, prompts, wish, called) {
   let live = most > 0 ? [...sequences.keys()] : [];
   while (live.length > 0) {
     const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
-    const next = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, isDirect ? masks : []));
-    const chosen = await traced('run', () => stepOf(work.model, sequences, live), next);
+    // A draft guesses only what is allowed next, too.
+    const told = isDirect || wish.speculate !== undefined ? masks : [];
+    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, told));
+    const chosen = await traced('run', () => stepOf(work.model, sequences, live), proceed);
     left = -1;
     const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, masks);
     const going = [];
@@ -223,4 +246,4 @@ function ask(work, start) {
   });
 }
 
-module.exports = { generate };
+module.exports = { generate, withKnown };

@@ -8,7 +8,7 @@ const { show } = require('../show.js');
 const { NAME } = require('./cache.js');
 const { withTokenizer } = require('./constraint.js');
 const { Detokenizer, hides } = require('./detokenizer.js');
-const { generate } = require('./generate.js');
+const { generate, withKnown } = require('./generate.js');
 const { StopStrings } = require('./stop-strings.js');
 
 /**
@@ -85,7 +85,7 @@ class Passage {
  * @param {import('../generate.d.ts').TextTokenizer} tokenizer
  * @param {unknown} prompt a text, messages of a chat, or tokens; or several texts or lists of tokens
  * @param {import('../generate.d.ts').GenerateTextOptions} [options]
- * @returns {AsyncGenerator<import('../generate.d.ts').GeneratedText, void, void>}
+ * @returns {import('../generate.d.ts').Generation<import('../generate.d.ts').GeneratedText>}
  */
 function generateText(model, tokenizer, prompt, options = {}) {
   requireTexts(modelOf(model)?.label ?? '', tokenizer, options);
@@ -110,7 +110,7 @@ function generateText(model, tokenizer, prompt, options = {}) {
   for (const one of prompts) {
     for (let i = 0; i < (others.sequences ?? 1); i++) passages.push(new Passage(new Detokenizer(tokenizer, { prompt: one, isHidden: hidden }), new StopStrings(strings)));
   }
-  return pieces(generated, passages);
+  return withKnown(pieces(generated, passages), generated);
 }
 
 function requireTexts(label, tokenizer, options) {

@@ -12,6 +12,7 @@ use crate::program::decoder::{
     Allowed, Choice, ConstantInput, Decoder, Figures, Next, Prefixes, Prompts, Sampling, Session, Work, start,
 };
 use crate::timeline::Wish;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A decoder that exists, or is being looked at.
@@ -91,11 +92,12 @@ fn figures_of<'s>(scope: Scope<'s>, figures: &Figures) -> Result<Vec<Value<'s>>>
     [bytes as f64, sequences as f64, hits as f64, misses as f64, reused as f64].into_iter().map(|x| scope.number(x)).collect()
 }
 
-/// `createPrefixes(decoder, bytes)`: the handle of what calls keep for each other, of at most so many bytes.
+/// `createPrefixes(decoder, bytes, least)`: the handle of what calls keep for each other, of at most so many bytes, where at least so many tokens
+/// are known.
 pub fn create_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (context, _) = opened(call, 0)?;
     // `as` saturates.
-    let prefixes = Arc::new(Prefixes::new(call.number(1)? as usize, 1));
+    let prefixes = Arc::new(Prefixes::new(call.number(1)? as usize, call.number(2)? as usize));
     let handle = call.environment.prefixes.borrow_mut().insert(Prefixed { context, prefixes });
     Ok(Some(call.scope.number(handle.to_number())?))
 }
@@ -126,6 +128,33 @@ pub fn pin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 pub fn prefix_figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let parts = figures_of(call.scope, &prefixes(call, 0)?.figures())?;
     Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
+}
+
+/// `savePrefixes(request, decoder, prefixes, path)`: settles when the file is written.
+pub fn save_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    with_file(call, Decoder::save)
+}
+
+/// `loadPrefixes(request, decoder, prefixes, path)`: settles when what the file has is kept.
+pub fn load_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    with_file(call, Decoder::load)
+}
+
+fn with_file<'s>(call: &Call<'s>, work: fn(&Decoder, &Prefixes, &Path) -> Result<()>) -> Result<Option<Value<'s>>> {
+    let request = Request::from_number(call.number(0)?);
+    let (_, decoder) = opened(call, 1)?;
+    let (prefixes, path) = (prefixes(call, 2)?, call.string(3)?);
+    let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
+    in_background("GenerationCache", String::new(), done, move |done| {
+        match guarded(|| work(&decoder, &prefixes, Path::new(&path))) {
+            Ok(()) => {
+                done.report(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err((error, done)),
+        }
+    });
+    Ok(None)
 }
 
 /// `createSession(decoder, prefixes)`: the handle of a call's sequences. `prefixes` is 0 for those of the decoder.

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::graph::{self, Descriptor, Shared};
 use crate::memory::{Held, Usage};
 use crate::onnx::{
-    self, Bounds, Cut, Digests, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, Progress, RefusedNode, Signature,
-    Size, Summary, Tensor,
+    self, Bounds, Cut, Digests, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, Progress, RefusedNode,
+    Signature, Size, Summary, Tensor,
 };
 use crate::program::steps::Steps;
 use crate::program::{self, Content, Device, Elements, Input, Lengths, Options, Output, Owner, Planned, Program, Weights};

@@ -8,7 +8,7 @@ use crate::memory::{Data, Pin, Place, read_of, unreadable};
 use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
@@ -46,6 +46,9 @@ impl Progress {
         has_file.then_some((read, length))
     }
 }
+
+/// What is in memory at once of a file that is read through.
+const PIECE: usize = 4 << 20;
 
 /// A model that is ready to be imported: its own bytes, and where its other files are.
 #[derive(Debug)]
@@ -187,7 +190,8 @@ impl Model {
     fn check_external(&self, location: &str, bytes: &Bytes) -> Result<()> {
         let Some(required) = &self.required else { return Ok(()) };
         let Some(digests) = required.get(plain(location)) else {
-            let message = format!("externalIntegrity: found no digest for the external data {location:?}, allowed files that have one");
+            let message =
+                format!("externalIntegrity: found no digest for the external data {location:?}, allowed files that have one");
             return Err(Error::new(Kind::Operation, message));
         };
         check(bytes, digests, &format!("externalIntegrity: {location:?}"))
@@ -204,6 +208,24 @@ impl Model {
     /// How much of its files was read, for whoever waits for it.
     pub fn progress(&self) -> Progress {
         Progress { own: Place::of(&self.bytes), external: Arc::downgrade(&self.external) }
+    }
+
+    /// Looks at all bytes of the model and of its external data, piece by piece.
+    ///
+    /// # Errors
+    /// Those of reading its files.
+    pub(super) fn each_byte(&self, mut look: impl FnMut(&[u8])) -> Result<()> {
+        let mut all = |bytes: &Bytes| {
+            let whole = Data::from(bytes.clone());
+            for first in (0..whole.len()).step_by(PIECE) {
+                look(whole.slice(first..whole.len().min(first + PIECE)).read()?);
+            }
+            Ok(())
+        };
+        all(&self.bytes)?;
+        let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let sorted: BTreeMap<String, Bytes> = external.into_iter().collect();
+        sorted.values().try_for_each(all)
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -276,13 +298,12 @@ fn check(bytes: &Bytes, Digests { algorithm, values }: &Digests, what: &str) -> 
     }
     let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
     let length = bytes.len();
-    let message = format!("{what}: found {length} bytes with the {algorithm} digest {hex} (hexadecimal), which is not among those allowed");
+    let message =
+        format!("{what}: found {length} bytes with the {algorithm} digest {hex} (hexadecimal), which is not among those allowed");
     Err(Error::new(Kind::Operation, message))
 }
 
 fn digest<D: Digest>(bytes: &Bytes) -> Result<Vec<u8>> {
-    /// What is in memory at once.
-    const PIECE: usize = 4 << 20;
     let mut digest = D::new();
     let whole = Data::from(bytes.clone());
     for first in (0..whole.len()).step_by(PIECE) {

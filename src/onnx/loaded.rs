@@ -21,6 +21,7 @@ use crate::graph::DataType;
 use crate::memory::{Data, Place};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use xxhash_rust::xxh3::Xxh3;
 
 /// What the sizes of a shape multiply to at most, without those that are 0: as many elements as an operand may have.
 const MOST_SIZES: u64 = i32::MAX as u64;
@@ -165,6 +166,21 @@ impl Loaded {
         let needed: HashSet<usize> = order.into_iter().collect();
         let unknown = super::summary::unknown(&self.proto, graph);
         Ok(unknown.into_iter().filter(|(position, _)| needed.contains(position)).map(|(_, node)| node).collect())
+    }
+
+    /// A hash of the model's files, of what its caller decided, and of `options`: the same in each process.
+    ///
+    /// # Errors
+    /// Those of reading its files.
+    pub fn fingerprint(&self, options: &str) -> Result<u128> {
+        let mut hash = Xxh3::new();
+        self.model.each_byte(|bytes| hash.update(bytes))?;
+        hash.update(format!("{options} {:?} {:?}", self.fixed.sizes, self.fixed.overridable).as_bytes());
+        for (name, value) in &self.values {
+            hash.update(format!("{name} {:?}", value.shape).as_bytes());
+            hash.update(value.bytes.read()?);
+        }
+        Ok(hash.digest128())
     }
 
     /// Whether bytes are a part of the model's files, which stay where they are.

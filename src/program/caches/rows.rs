@@ -267,6 +267,11 @@ impl Rows {
         self.count
     }
 
+    /// The bytes of one.
+    pub fn row(&self) -> usize {
+        self.store.row
+    }
+
     pub fn usage(&self) -> &Arc<Usage> {
         &self.store.usage
     }

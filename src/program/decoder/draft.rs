@@ -70,7 +70,9 @@ impl Draft {
     pub fn require_tokens(&self, tokens: usize) -> Result<()> {
         match self.tokens {
             Some(own) if own.abs_diff(tokens) > tokens / 100 => {
-                let text = format!("speculate: found a draft model with {own} tokens, allowed one with the {tokens} tokens of the model");
+                let text = format!(
+                    "speculate: found a draft model with {own} tokens, allowed one with the {tokens} tokens of the model"
+                );
                 Err(Error::new(Kind::NotSupported, text))
             }
             _ => Ok(()),
@@ -98,7 +100,8 @@ impl Draft {
         let began = Instant::now();
         let most = all.iter().map(|one| one.count).max().unwrap_or(0);
         for place in 0..most {
-            let mut going: Vec<&mut Drafted<'_>> = all.iter_mut().filter(|one| one.count > place && one.guesses.len() == place).collect();
+            let mut going: Vec<&mut Drafted<'_>> =
+                all.iter_mut().filter(|one| one.count > place && one.guesses.len() == place).collect();
             let behind = going.iter().map(|one| one.ids.len() - one.memory.sequence.tokens.len().min(one.ids.len())).max();
             let step = Instant::now();
             let feeds = going.iter_mut().map(|one| self.feed_of(one)).collect();

@@ -230,7 +230,8 @@ impl Costs {
         for size in sizes {
             let Some(time) = self.time(lanes.len() * size) else { continue };
             let time = time + each * (size as f64 - 1.0);
-            let expected = |&(guesses, rate): &(usize, f64)| (0..=guesses.min(size - 1)).map(|right| rate.powi(right as i32)).sum::<f64>();
+            let expected =
+                |&(guesses, rate): &(usize, f64)| (0..=guesses.min(size - 1)).map(|right| rate.powi(right as i32)).sum::<f64>();
             let least = lanes.iter().map(expected).fold(f64::INFINITY, f64::min);
             let gain = least * plain / time;
             if gain > best.1 {
@@ -352,7 +353,9 @@ impl Decoder {
             return Some(refused("found states that cannot go back to fewer tokens, allowed caches of keys and values"));
         }
         if self.begins_alone() || self.roles.takes_one() {
-            return Some(refused("found a model that takes several tokens only with an empty cache, allowed one that takes them behind others"));
+            return Some(refused(
+                "found a model that takes several tokens only with an empty cache, allowed one that takes them behind others",
+            ));
         }
         self.guessing.refusal(true)
     }
@@ -474,7 +477,11 @@ mod tests {
             let step = 1.0 + token * (size as f64 - 1.0);
             costs.took(size, Duration::from_secs_f64(step));
             time += step;
-            if guesses > 0 { guesser.checked(guesses, right, step - 1.0) } else { guesser.rest() }
+            if guesses > 0 {
+                guesser.checked(guesses, right, step - 1.0)
+            } else {
+                guesser.rest()
+            }
             (0..=right).for_each(|_| guesser.push(1));
             said += right + 1;
         }
@@ -493,7 +500,10 @@ mod tests {
         }
         for (token, probability, most) in [(0.2, 0.95, 0.5), (0.2, 0.8, 0.66), (0.35, 0.95, 0.66), (0.05, 0.95, 0.25)] {
             let taken = taken(1000, token, probability);
-            assert!(taken <= most, "{taken} steps for a token, at most {most}: a further one takes {token}, {probability} are right");
+            assert!(
+                taken <= most,
+                "{taken} steps for a token, at most {most}: a further one takes {token}, {probability} are right"
+            );
         }
     }
 }

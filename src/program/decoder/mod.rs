@@ -17,6 +17,7 @@ mod pieces;
 mod plans;
 mod prefixes;
 mod sampling;
+mod saved;
 mod scheduler;
 mod sequence;
 mod session;
@@ -37,7 +38,7 @@ use crate::program::caches::{Plan, Table};
 use inputs::{Extent, Roles};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A model whose inputs are understood.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct Decoder {
     guessing: guesses::Guessing,
     /// Of calls that have no cache of their own.
     prefixes: Arc<Prefixes>,
+    /// What tells the model from others, once somebody has asked.
+    key: OnceLock<Result<u128>>,
 }
 
 /// What the calls on a model keep by default: bytes at most, and tokens at least.
@@ -105,7 +108,22 @@ impl Decoder {
         let (fills_up, pace, scheduler, together, guessing) = Default::default();
         let plans = Table::new(true);
         let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
-        Ok(Decoder { program, caches, fixed, roles, logits, plans, begins_alone, fills_up, pace, scheduler, together, guessing, prefixes })
+        Ok(Decoder {
+            program,
+            caches,
+            fixed,
+            roles,
+            logits,
+            plans,
+            begins_alone,
+            fills_up,
+            pace,
+            scheduler,
+            together,
+            guessing,
+            prefixes,
+            key: OnceLock::new(),
+        })
     }
 
     fn pace(&self) -> MutexGuard<'_, pieces::Pace> {

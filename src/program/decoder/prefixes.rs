@@ -175,8 +175,27 @@ impl Prefixes {
         Some(further)
     }
 
+    /// Bytes at most.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// What is kept, that used last at the end, without what others begin with.
+    pub(super) fn all(&self) -> Vec<Sequence> {
+        let state = self.lock();
+        let is_covered = |position: usize, sequence: &Sequence| {
+            let others = state.kept.iter().enumerate().filter(|(other, _)| *other != position);
+            // Of equal ones the last stays.
+            others
+                .into_iter()
+                .any(|(other, kept)| kept.sequence.covers(sequence) && (other > position || !sequence.covers(&kept.sequence)))
+        };
+        let kept = state.kept.iter().enumerate().filter(|(position, kept)| !is_covered(*position, &kept.sequence));
+        kept.map(|(_, kept)| kept.sequence.clone()).collect()
+    }
+
     /// Keeps what a sequence has seen, in the place of what was kept of it, or of less.
-    fn keep(&self, number: &mut Option<u64>, sequence: &Sequence) {
+    pub(super) fn keep(&self, number: &mut Option<u64>, sequence: &Sequence) {
         let mut state = self.lock();
         if state.is_closed || sequence.tokens.len() < self.least {
             return;

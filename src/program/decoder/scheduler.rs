@@ -442,7 +442,11 @@ impl Decoder {
         let time = began.elapsed();
         let mut state = self.scheduler.lock();
         if logits.is_ok() {
-            if job.feed.guesses.is_empty() { state.took(1, time) } else { state.ran(1) }
+            if job.feed.guesses.is_empty() {
+                state.took(1, time)
+            } else {
+                state.ran(1)
+            }
             if is_planned || !job.feed.guesses.is_empty() {
                 self.took_step(&mut [&mut job.feed], size, time);
             }
@@ -498,7 +502,11 @@ impl Decoder {
             }
             return;
         };
-        if joint.extent.tokens == 1 { state.took(jobs.len(), time) } else { state.ran(jobs.len()) }
+        if joint.extent.tokens == 1 {
+            state.took(jobs.len(), time)
+        } else {
+            state.ran(jobs.len())
+        }
         for (job, logits) in jobs.into_iter().zip(all) {
             self.end(&mut state, job, logits, leader);
         }

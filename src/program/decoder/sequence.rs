@@ -30,6 +30,16 @@ impl Sequence {
         Sequence { given, ..Sequence::default() }
     }
 
+    /// One that has seen tokens, and has rows of them.
+    pub fn of_rows(tokens: Vec<u32>, rows: Vec<Option<Rows>>) -> Sequence {
+        Sequence { tokens, rows, ..Sequence::default() }
+    }
+
+    /// The rows of all its caches, if it has nothing else.
+    pub fn all_rows(&self) -> Option<Vec<Rows>> {
+        if self.states.is_empty() { self.rows.iter().cloned().collect() } else { None }
+    }
+
     /// Whether it can go back to fewer tokens.
     fn can_rewind(&self) -> bool {
         self.states.is_empty()
@@ -135,13 +145,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Those of making a plan and of running it. The sequence is as it was before, then.
-    pub(super) fn step(
-        &self,
-        sequence: &mut Sequence,
-        tokens: &[u32],
-        wanted: usize,
-        watch: &Watch,
-    ) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn step(&self, sequence: &mut Sequence, tokens: &[u32], wanted: usize, watch: &Watch) -> Result<Vec<Vec<f32>>> {
         let form = match wanted {
             ..=1 => self.form(sequence, tokens.len(), sequence.tokens.is_empty()),
             _ => self.form_of_guesses(sequence, tokens.len()),

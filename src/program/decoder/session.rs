@@ -233,7 +233,9 @@ impl Session {
         let guesses = |number: usize| wanted.contains(&number) && !copied.contains(&number);
         let mut all = Vec::new();
         for (number, generation) in sequences.iter_mut().enumerate().filter(|(number, _)| guesses(*number)) {
-            let Generation { feed, occurrences, random, copy_of, guesser: Some(guesser), drafted, .. } = generation else { continue };
+            let Generation { feed, occurrences, random, copy_of, guesser: Some(guesser), drafted, .. } = generation else {
+                continue;
+            };
             feed.guesses.clear();
             match &speculation.draft {
                 _ if copy_of.is_some() => {}
@@ -283,7 +285,8 @@ impl Session {
 
     /// Has the model see the tokens of sequences that are new to it; the logits behind them.
     fn feed(&self, sequences: &mut [Generation], wanted: &[usize]) -> Result<Vec<(usize, Vec<f32>)>> {
-        let copied_from = |sequences: &[Generation], number: usize| sequences[number].copy_of.filter(|from| wanted.contains(from));
+        let copied_from =
+            |sequences: &[Generation], number: usize| sequences[number].copy_of.filter(|from| wanted.contains(from));
         let own: Vec<usize> = wanted.iter().copied().filter(|&number| copied_from(sequences, number).is_none()).collect();
         let mut feeds = Vec::with_capacity(own.len());
         for &number in &own {

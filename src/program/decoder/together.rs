@@ -202,7 +202,8 @@ impl Decoder {
     /// The same steps with guesses, if that is worth it to each of them and there is a plan. Has it made if there is none.
     pub(super) fn with_guesses(self: &Arc<Self>, joint: Joint, feeds: &[&Feed]) -> Joint {
         let group: Vec<&Feed> = joint.steps.iter().map(|&step| feeds[step]).collect();
-        if group.len() != joint.sequences || group.iter().any(|feed| feed.guesses.is_empty()) || self.refuses_guesses().is_some() {
+        if group.len() != joint.sequences || group.iter().any(|feed| feed.guesses.is_empty()) || self.refuses_guesses().is_some()
+        {
             return joint;
         }
         let lanes: Vec<(usize, f64)> = group.iter().map(|feed| (feed.guesses.len(), feed.rate)).collect();

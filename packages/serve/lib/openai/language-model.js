@@ -4,12 +4,11 @@
 
 const { GenerationCache, generate, generateText } = require('webnn-node/generate');
 const { ChatTemplate } = require('./chat-template.js');
-const { Conversations } = require('./conversations.js');
-const { isOutOfMemory, mostCharacters, tooLong } = require('./errors.js');
+const { mostCharacters, tooLong } = require('./errors.js');
 const { MARKS } = require('./tool-calls.js');
 
-/** How much is kept of earlier conversations. */
-const KEPT = { count: 16, tokens: 32_768 };
+/** What is kept of earlier conversations. Fewer equal tokens are not worth another conversation's memory. */
+const KEPT = { maxBytes: 2 ** 30, minTokens: 16 };
 
 /**
  * A piece of a choice. `cached` is the number of the prompt's tokens that were not computed again.
@@ -31,7 +30,8 @@ class LanguageModel {
     this.tokenizing = tokenizing;
     /** The tokenizer as @webnn-node/constrain reads it. */
     this.vocabulary = { tokenizer: folder.tokenizer, encode: (text, options) => tokenizer.encode(text, options) };
-    this.conversations = new Conversations(KEPT);
+    /** A conversation goes on from what any earlier one has in common with it. */
+    this.cache = new GenerationCache(KEPT);
     this.template = new ChatTemplate(folder.chatTemplates, tokenizer.named);
     this.maxLength = folder.maxLength;
     const { config, generation } = folder;
@@ -79,48 +79,19 @@ class LanguageModel {
   async *continue(prompts, { count, maxTokens, stop, sampling, constraint, alternatives = 0, showsMarks = false, signal }) {
     const ends = new Set(this.ends);
     const isHidden = (id) => ends.has(id) || (this.tokenizer.isSpecial(id) && !(showsMarks && this.marks.has(id)));
-    const ids = [];
     const options = {
       ...sampling,
       maxNewTokens: maxTokens,
       sequences: count,
       stop: [...stop, ...this.ends],
       isHidden,
-      until: ({ id }) => void ids.push(id),
       topLogprobs: alternatives,
       constraint,
+      cache: this.cache,
       signal,
     };
-    // A single sequence continues an earlier conversation, if its prompt begins like one.
-    const isSingle = prompts.length * count === 1;
-    const conversation = isSingle ? this.conversations.take(prompts[0]) : { cache: new GenerationCache() };
-    const { cache } = conversation;
-    try {
-      for await (const piece of this.#generate(prompts, { ...options, cache })) yield { ...piece, cached: cache.known.reduce((a, b) => a + b, 0) };
-    } finally {
-      if (isSingle) this.conversations.give(conversation, [...prompts[0], ...ids]);
-      else cache.destroy();
-    }
-  }
-
-  /** Where the memory does not suffice, earlier conversations are forgotten. */
-  async *#generate(prompts, options) {
     const pieces = generateText(this.model, this.tokenizer, prompts, options);
-    let first;
-    try {
-      first = await pieces.next();
-    } catch (error) {
-      if (!isOutOfMemory(error) || !this.conversations.clear()) throw error;
-      yield* generateText(this.model, this.tokenizer, prompts, options);
-      return;
-    }
-    try {
-      if (!first.done) yield first.value;
-      yield* pieces;
-    } finally {
-      // Also for who wants no more than the first.
-      await pieces.return();
-    }
+    for await (const piece of pieces) yield { ...piece, cached: pieces.known.reduce((sum, count) => sum + count, 0) };
   }
 
   async warmUp() {
@@ -131,7 +102,7 @@ class LanguageModel {
 
   destroy() {
     this.tokenizing.destroy();
-    this.conversations.destroy();
+    this.cache.destroy();
   }
 }
 
