@@ -45,13 +45,13 @@ export interface MLContextOptions {
   /** Extension: permission to reduce the precision of products; tensors keep their types. No effect on a GPU. Default: `'strict'`. */
   fpMath?: MLFPMath;
   /**
-   * Extension: the most bytes that `memoryUsage()` may count, without its peak. What would exceed it is refused with a
+   * Extension: the most bytes that `memoryUsage()` may count, as in its peak. What would exceed it is refused with a
    * `QuotaExceededError`. Default: no limit.
    */
   memoryLimit?: number;
   /**
-   * Extension: for how many milliseconds memory for intermediate values of runs stays when no run uses it; `false` for as long as its graph. On
-   * the CPU. Default: 60,000.
+   * Extension: for how many milliseconds memory for intermediate values of runs, and plans of ONNX models for other shapes than the last ones,
+   * stay when no run uses them; `false` for as long as their graph or model. On the CPU. Default: 60,000.
    */
   idle?: number | false;
   /** Extension: shown in messages and readable as `context.label`. */
@@ -204,19 +204,27 @@ export interface MLTensorLimits {
 export interface MLMemoryUsage {
   /** Tensors that are not destroyed, or that enqueued work still needs. */
   tensors: number;
-  /** `packed` and `constants` together. */
+  /** `packed`, `mapped` and `constants` together. */
   graphs: number;
   /** Weights in the layout that kernels read. What several graphs share is counted once, where it was packed first. */
   packed: number;
+  /** Parts of mapped files: packed weights from the cache, constants of saved graphs, and of models loaded with `map: true`. */
+  mapped: number;
   /** Constants that graphs read as they are, aligned copies of a model's weights, and constants of builders that are not built yet. */
   constants: number;
+  /** Bytes of models that you passed or streamed. */
+  sources: number;
+  /** What describes the steps of graphs, on the CPU. */
+  plans: number;
+  /** Weights that others have, too, and that are counted there, on the CPU: in no sum. */
+  shared: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;
   /** Caches and states of sequences. */
   caches: number;
   /** Data of `writeTensor()` that is not written yet. */
   pendingWrites: number;
-  /** The highest sum of `tensors`, `graphs`, `scratch`, `caches` and `pendingWrites` so far. */
+  /** The highest sum so far: of all numbers but `shared`, and of `graphs` but not its parts. */
   peak: number;
 }
 
@@ -234,7 +242,7 @@ export class ML {
    *
    * Rejects with `InvalidStateError` if the device is lost.
    */
-  createContext(gpuDevice: MLGPUDevice): Promise<MLContext>;
+  createContext(gpuDevice: MLGPUDevice, options?: Pick<MLContextOptions, 'memoryLimit'>): Promise<MLContext>;
   readonly [Symbol.toStringTag]: 'ML';
 }
 

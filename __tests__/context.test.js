@@ -128,7 +128,7 @@ describe('B5, G1: opSupportLimits()', () => {
   });
 });
 
-const NOTHING = { tensors: 0, graphs: 0, packed: 0, constants: 0, scratch: 0, caches: 0, pendingWrites: 0 };
+const NOTHING = { tensors: 0, graphs: 0, packed: 0, mapped: 0, constants: 0, sources: 0, plans: 0, shared: 0, scratch: 0, caches: 0, pendingWrites: 0 };
 
 describe('C11: memoryUsage()', () => {
   test('counts, and is 0 after everything was destroyed', async () => {

@@ -1,9 +1,11 @@
 'use strict';
 
-// docs/extensions.md C24: memory for intermediate values of runs, which goes when no run uses it, and which models lend to each other.
+// docs/extensions.md C24: memory for intermediate values of runs, which goes when no run uses it, and which models lend to each other; and plans.
 
 const { ml, MLGraphBuilder } = require('..');
+const { loadOnnx } = require('../lib/onnx.js');
 const { float32 } = require('./adder.js');
+const { tensor, writeModel } = require('./onnx/write.js');
 
 const SIZE = 384;
 const square = float32(SIZE, SIZE);
@@ -54,6 +56,50 @@ test('graphs that run one after the other have one arena, counted where it was u
   context.destroy();
   expect(await run(other, graphs[2])).toBe(first);
   other.destroy();
+});
+
+describe('plans of ONNX models for other shapes than the last ones', () => {
+  const model = writeModel({
+    opset: 21,
+    inputs: [{ name: 'x', type: 'float', shape: ['rows', 2] }],
+    outputs: [{ name: 'y' }],
+    nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
+    initializers: [tensor('w', 'float', [2, 2], Float32Array.of(1, 2, 3, 4))],
+  });
+  const times = async (loaded, rows) => {
+    const { y } = await loaded.run({ x: { data: Float32Array.from({ length: 2 * rows }, (_, i) => i), shape: [rows, 2] } });
+    return Array.from(y.data.slice(-2));
+  };
+  const all = [1, 20, 400];
+  const results = [[3, 4], [155, 232], [3195, 4792]];
+
+  test('go when no run has used them, and come back', async () => {
+    const context = await open({ idle: 1 });
+    const loaded = await loadOnnx(context, model);
+    expect(await times(loaded, 1)).toEqual(results[0]);
+    const { plans } = loaded.memoryUsage();
+    expect(plans).toBeGreaterThan(0);
+    for (const turn of [0, 1]) {
+      for (const [i, rows] of all.entries()) expect([turn, await times(loaded, rows)]).toEqual([turn, results[i]]);
+      while (loaded.memoryUsage().plans > 1.5 * plans) await new Promise(setImmediate);
+      expect(loaded.memoryUsage().plans).toBeGreaterThan(0);
+    }
+    loaded.destroy();
+    context.destroy();
+  });
+
+  test('stay if the context says so', async () => {
+    const context = await open({ idle: false });
+    const loaded = await loadOnnx(context, model);
+    await times(loaded, 1);
+    const { plans } = loaded.memoryUsage();
+    for (const rows of all) await times(loaded, rows);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 50);
+    });
+    expect(loaded.memoryUsage().plans).toBeGreaterThan(2.5 * plans);
+    context.destroy();
+  });
 });
 
 test.each([[true], [-1], [2 ** 32], ['soon'], [NaN]])('%p is refused', async (idle) => {

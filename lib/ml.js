@@ -36,6 +36,9 @@ const contextOptions = dictionary([
   timeoutMember,
 ]);
 
+/** Of contexts on a GPUDevice. */
+const deviceOptions = dictionary([{ name: 'memoryLimit', convert: enforcedUnsignedLongLong, absent: -1 }]);
+
 /** Milliseconds; -1 for no end. */
 function idleTime(value) {
   if (value === false) return -1;
@@ -59,11 +62,11 @@ class ML {
     illegalUnless(key);
   }
 
-  createContext(options = undefined) {
+  createContext(options = undefined, ofDevice = undefined) {
     try {
       self(this, 'createContext');
       // Overload resolution: a GPUDevice of any implementation is recognized by its interface (docs/extensions.md F1).
-      if (isGPUDevice(options)) return onDevice(options);
+      if (isGPUDevice(options)) return onDevice(options, ofDevice);
       try {
         options = argument('options', options, contextOptions);
       } catch (error) {
@@ -100,7 +103,13 @@ expose(ML, brandOf);
 const self = receiverOf('ML', brandOf);
 
 /** "To create a context" given a GPUDevice. */
-function onDevice(gpuDevice) {
+function onDevice(gpuDevice, options) {
+  let memoryLimit;
+  try {
+    ({ memoryLimit } = argument('options', options, deviceOptions));
+  } catch (error) {
+    throw conversionError(error, 'createContext');
+  }
   const entry = {
     operator: 'createContext',
     label: '',
@@ -108,7 +117,7 @@ function onDevice(gpuDevice) {
     arrive: ({ handle, accelerated, timeline }) => createDeviceContext(handle, accelerated, timeline),
   };
   return begin(entry, (request) => {
-    openDevice(gpuDevice).then((opened) => settle(request, undefined, opened), (error) => settle(request, error));
+    openDevice(gpuDevice, { memoryLimit }).then((opened) => settle(request, undefined, opened), (error) => settle(request, error));
   });
 }
 

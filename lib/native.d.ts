@@ -92,7 +92,11 @@ export interface MemoryUsage {
   tensors: number;
   graphs: number;
   packed: number;
+  mapped: number;
   constants: number;
+  sources: number;
+  plans: number;
+  shared: number;
   scratch: number;
   caches: number;
   pendingWrites: number;
@@ -199,7 +203,7 @@ export function submit(context: Handle, buffers: Handle[]): void;
  * A context on a GPUDevice of script's: it has limits, builders and constant tensors, and its graphs become programs. Whether the
  * device has 16-bit floating-point numbers and subgroups, and its limits (`LIMITS` in webgpu/device.js).
  */
-export function createDeviceContext(events: number, halves: boolean, subgroups: boolean, limits: number[]): Handle;
+export function createDeviceContext(events: number, halves: boolean, subgroups: boolean, limits: number[], memoryLimit: number): Handle;
 /** As build(); settles with `{inputs, outputs, program}`, the latter as src/node/programs.rs describes it. */
 export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): Handle;
 export function shaderText(program: Handle, shader: number): string;
@@ -207,6 +211,7 @@ export function shaderText(program: Handle, shader: number): string;
 export function copyConstant(program: Handle, constant: number, offset: number, into: ArrayBufferView): void;
 export function destroyProgram(program: Handle): void;
 /** The bytes in use on such a device, which memoryUsage() adds to those of the native side. */
+/** Throws if the context may not hold so much. */
 export function setDeviceMemory(context: Handle, tensors: number, graphs: number, scratch: number): void;
 
 /**
@@ -299,6 +304,8 @@ export function dropReceived(bytes: Handle): void;
 export function closeOnnx(model: Handle): void;
 /** The graph for inputs of these shapes, or that of the first part; settles when it is built. On a device of script's it is a program. */
 export function planOnnx(request: Request, model: Handle, shapes: InputShape[], label: string, ahead: boolean, watch: Handle, long: InputShape[] | undefined, short: InputShape[] | undefined): any;
+/** Lets idle plans go: milliseconds until the next look or -1, and the numbers of script's plans that are to go. */
+export function expirePlans(model: Handle): [next: number, ...leaving: number[]];
 /** Counts a plan of script's, which keeps so many bytes; its number, and those of script's plans that are to go. */
 export function keepPlan(model: Handle, bytes: number): number[];
 /** Notes that it is used; the numbers of plans that are to go, if there are any. */

@@ -35,12 +35,12 @@ pub use identities::{
     store_findings,
 };
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
-pub use mapped::{Check, MappedFile, let_go};
+pub use mapped::{Check, MappedFile, is_mapped, let_go};
 pub use once::{Once, Reference};
 pub use reserve::check;
 pub use template::Template;
 pub use trim::give_back;
-pub use usage::{Charge, Held, THREAD, Total, Usage, UsageNumbers, Use};
+pub use usage::{Charge, Held, Lending, THREAD, Total, Usage, UsageNumbers, Use};
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;

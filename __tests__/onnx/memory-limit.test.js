@@ -26,7 +26,7 @@ const float32 = (...shape) => ({ dataType: 'float32', shape, readable: true, wri
 const feeds = (rows) => ({ x: { type: 'float32', shape: [rows, WIDTH], data: new Float32Array(rows * WIDTH).fill(0.5) } });
 const open = (options) => ml.createContext({ deviceType: 'cpu', ...options });
 const isQuota = (numbers) => expect.objectContaining({ name: 'QuotaExceededError', message: expect.stringMatching(numbers) });
-const sum = ({ tensors, graphs, scratch, caches, pendingWrites }) => tensors + graphs + scratch + caches + pendingWrites;
+const sum = ({ tensors, graphs, sources, plans, scratch, caches, pendingWrites }) => tensors + graphs + sources + plans + scratch + caches + pendingWrites;
 
 describe('memoryLimit of a context', () => {
   test('tensors: the numbers are told, nothing is lost, and the next smaller one works', async () => {

@@ -80,6 +80,35 @@ describe('F1: a context on a GPUDevice', () => {
     expect(context.memoryUsage()).toMatchObject({ tensors: 0, graphs: 0, scratch: 0 });
   });
 
+  onDevice('C18: holds no more than its limit, and loses nothing by what is refused', async () => {
+    const { device } = await newContext();
+    const context = await ml.createContext(device, { memoryLimit: 20_000 });
+    const [tensor] = await createTensors(context, 1, float32(1000));
+    context.writeTensor(tensor, new Float32Array(1000).fill(3));
+    const refused = context.createTensor({ ...float32(5000), label: 'large' });
+    const message = "createTensor [large]: the memoryLimit of the context is exceeded: 20000 bytes were asked for, 4000 are in use, 20000 are allowed";
+    await expect(refused).rejects.toThrow(expect.objectContaining({ name: 'QuotaExceededError', message }));
+    const build = async (length) => {
+      const builder = new MLGraphBuilder(context);
+      const x = builder.input('x', float32(length));
+      return builder.build({ y: builder.add(x, builder.constant(float32(length), new Float32Array(length).fill(1))) });
+    };
+    const isQuota = (numbers) => expect.objectContaining({ name: 'QuotaExceededError', message: expect.stringMatching(numbers) });
+    await expect(build(4500)).rejects.toThrow(isQuota(/^constant: .* 18000 bytes were asked for/));
+    // Values in between.
+    const builder = new MLGraphBuilder(context);
+    const column = builder.input('x', float32(1000, 1));
+    const product = builder.matmul(column, builder.transpose(column));
+    await expect(builder.build({ y: builder.reduceSum(builder.softmax(product, 1)) })).rejects.toThrow(isQuota(/^build: .* \d{7} bytes were asked for/));
+    const graph = await build(1000);
+    const [sum] = await createTensors(context, 1, float32(1000));
+    context.dispatch(graph, { x: tensor }, { y: sum });
+    expect((await read(context, sum)).slice(0, 2)).toEqual([4, 4]);
+    expect(context.memoryUsage()).toMatchObject({ tensors: 8000, graphs: 4000 });
+    for (const memoryLimit of [-1, NaN, 'much']) await expect(ml.createContext(device, { memoryLimit })).rejects.toThrow(TypeError);
+    context.destroy();
+  });
+
   onDevice('C16: tells V8 of the memory on the device, so that what script forgets is collected in time', async () => {
     const { context } = await newContext();
     // 16 MiB each. When V8 looks for garbage depends on what the process did before: 16 to 22 of them were seen alive at once.
@@ -91,7 +120,7 @@ describe('F1: a context on a GPUDevice', () => {
 
   onDevice('C17: refuses more than may wait for the device, and goes on when that is done', async () => {
     const { device } = await newContext();
-    const { timeline, handle } = await openDevice(device, new Waiting(3));
+    const { timeline, handle } = await openDevice(device, { waiting: new Waiting(3) });
     const { storage } = await tensorOn(timeline, handle);
     const write = () => timeline.writeTensor(storage, new Uint8Array(8), 'mine');
     for (let i = 0; i < 3; i++) write();

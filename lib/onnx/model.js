@@ -318,7 +318,7 @@ class Model {
 
   memoryUsage() {
     if (this.handle !== undefined) return native.onnxMemoryUsage(this.handle);
-    return { tensors: 0, graphs: 0, packed: 0, constants: 0, scratch: 0, caches: 0, pendingWrites: 0, peak: 0 };
+    return NOTHING();
   }
 
   /** Ends when the memory of a model that was destroyed has gone back. */
@@ -328,6 +328,9 @@ class Model {
     await ask((request) => order.awaitContext(request, handle));
   }
 }
+
+/** What a model holds that is closed. */
+const NOTHING = () => ({ tensors: 0, graphs: 0, packed: 0, mapped: 0, constants: 0, sources: 0, plans: 0, shared: 0, scratch: 0, caches: 0, pendingWrites: 0, peak: 0 });
 
 /** @returns {Signature} */
 function signatureOf([name, dataType, shape, type, sequence, optional, buffer]) {

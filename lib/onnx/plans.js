@@ -3,6 +3,7 @@
 // The plans of a model, by the shapes of its inputs. The native side counts them together with those of later parts, and keeps the most recently
 // used ones (src/program/cache.rs).
 
+const timers = require('node:timers');
 const native = require('../native.js');
 const { destroyWatch, giveUp } = require('../cancelling.js');
 const { exception } = require('../errors.js');
@@ -17,6 +18,11 @@ const { Idle } = require('./idle.js');
 const { Plan } = require('./plan.js');
 const { refusal } = require('./refusal.js');
 const { release } = require('./run.js');
+
+// Taken while they are Node's own; a test of script's may replace them later.
+const { clearTimeout, setTimeout } = timers;
+/** Of a timer. */
+const LONGEST = 2 ** 31 - 1;
 
 /**
  * A plan that is being made, and how many wait for it.
@@ -42,6 +48,8 @@ class Plans {
   /** Plans had to go: none is made ahead any more, since it would take the place of one that was wanted. */
   #isFull = false;
   #isClosed = false;
+  /** Until somebody looks for plans that nobody uses any more. */
+  #timer;
 
   /** @param {import('./model.js').Model} model */
   constructor(model) {
@@ -72,7 +80,7 @@ class Plans {
     // Nothing is kept for a context that is lost; what runs there is refused.
     if (this.#model.contextState.lost) return plan;
     // Of a single one the use counts as well: plans of later parts are beside it.
-    if (plan !== undefined && (this.#plans.size > 1 || plan.isProgram)) this.#leave(native.usePlan(this.#model.handle, plan.number));
+    if (plan !== undefined && (this.#plans.size > 1 || plan.isProgram)) this.#evict(native.usePlan(this.#model.handle, plan.number));
     if (plan?.isAhead) {
       plan.isAhead = false;
       this.#ahead.used();
@@ -189,20 +197,38 @@ class Plans {
   }
 
   #keep(plan) {
+    // While it was the only one nobody has noted its uses.
+    if (this.#plans.size === 1) for (const { number } of this.#plans.values()) this.#evict(native.usePlan(this.#model.handle, number));
     const [number, ...leaving] = native.keepPlan(this.#model.handle, plan.keptBytes);
     plan.number = number;
     this.#plans.set(plan.key, plan);
     this.#keys.set(number, plan.key);
+    this.#evict(leaving);
+    if (this.#timer === undefined) this.#expire();
+  }
+
+  /** Plans that no run has used for a while go, and there is a timer while others may. */
+  #expire() {
+    this.#timer = undefined;
+    if (this.#isClosed || this.#model.contextState.lost) return;
+    const [next, ...leaving] = native.expirePlans(this.#model.handle);
     this.#leave(leaving);
+    if (next >= 0) this.#timer = setTimeout(() => this.#expire(), Math.min(next + 1, LONGEST)).unref();
+  }
+
+  /** Evicts plans because there are too many, by their numbers. */
+  #evict(numbers = []) {
+    if (numbers.length > 0) this.#isFull = true;
+    this.#leave(numbers);
   }
 
   /** Evicts plans, by their numbers. */
-  #leave(numbers = []) {
+  #leave(numbers) {
     for (const number of numbers) {
-      this.#isFull = true;
       const key = this.#keys.get(number);
       const plan = this.#plans.get(key);
-      if (plan === undefined) continue;
+      // The model's only plan stays: it has no other way to run.
+      if (plan === undefined || plan === this.#model.only) continue;
       this.#keys.delete(number);
       this.#plans.delete(key);
       if (plan === this.#last) this.#last = undefined;
@@ -214,6 +240,7 @@ class Plans {
   /** Retires all plans. Runs in flight complete. */
   clear() {
     this.#isClosed = true;
+    clearTimeout(this.#timer);
     for (const plan of this.#plans.values()) plan.retire();
     this.#plans.clear();
     this.#last = undefined;

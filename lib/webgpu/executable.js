@@ -304,13 +304,13 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     for (const [position, byteLength] of constants.entries()) {
       const make = () => upload(device, source, position, byteLength, { label, piece, slices, ask });
       const name = model === undefined ? undefined : `${model} ${identities[position]}`;
-      own.constants.push(used.has(position) ? await store.constant(name, make) : undefined);
+      own.constants.push(used.has(position) ? await store.constant(name, byteLength, make) : undefined);
     }
     if (parsed.some(({ memory }) => memory.some(({ kind }) => kind === ARENA))) {
       own.arena = await store.arena(model, arenaLength, () => buffer(device, arenaLength, STORAGE, `${label} (values in between)`));
     }
     if (sizes.byteLength > 0) {
-      own.sizes = await store.constant(undefined, () => buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`));
+      own.sizes = await store.constant(undefined, sizes.byteLength, () => buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`));
       writeBytes(device, own.sizes.buffer, new Uint8Array(sizes));
     }
     const ready = await Promise.all(made);

@@ -2,6 +2,8 @@
 
 // The memory of graphs on a GPUDevice: constants and arenas, which the graphs of a model share.
 
+const { bufferSize } = require('./device.js');
+
 /** Memory of a graph's on the device, which other graphs of its model may have too. */
 class Shared {
   uses = 1;
@@ -45,27 +47,35 @@ class GraphMemory {
     this.#count = count;
   }
 
-  #hold(kind, buffer, forget = () => {}) {
-    this.#count(kind, buffer.size);
-    return new Shared(buffer, () => {
-      this.#count(kind, -buffer.size);
-      forget();
-    });
+  /** Counted before there is memory for it: the count may be refused. */
+  async #hold(kind, byteLength, make, forget = () => {}) {
+    const size = bufferSize(byteLength);
+    this.#count(kind, size);
+    try {
+      return new Shared(await make(), () => {
+        this.#count(kind, -size);
+        forget();
+      });
+    } catch (error) {
+      this.#count(kind, -size);
+      throw error;
+    }
   }
 
   /**
    * @param {string | undefined} name of what graphs of the model have in common
+   * @param {number} byteLength
    * @param {() => Promise<GPUBuffer>} make rejected with a Cause
    * @returns {Promise<Shared>}
    */
-  async constant(name, make) {
-    if (name === undefined) return this.#hold('graphs', await make());
+  async constant(name, byteLength, make) {
+    if (name === undefined) return this.#hold('graphs', byteLength, make);
     for (let there = this.#constants.get(name); there !== undefined; there = this.#constants.get(name)) {
       // The caller that made it may have been cancelled; this one goes on.
       const found = await there.catch(() => undefined);
       if (found?.uses > 0) return found.share();
     }
-    const made = make().then((buffer) => this.#hold('graphs', buffer, () => this.#constants.delete(name)));
+    const made = this.#hold('graphs', byteLength, make, () => this.#constants.delete(name));
     this.#constants.set(name, made);
     made.catch(() => this.#constants.delete(name));
     return made;
@@ -80,7 +90,7 @@ class GraphMemory {
   async arena(model, byteLength, make) {
     const there = model === undefined ? undefined : this.#arenas.get(model);
     if (there?.buffer.size >= byteLength) return there.share();
-    const made = this.#hold('scratch', await make(), () => {
+    const made = await this.#hold('scratch', byteLength, make, () => {
       if (this.#arenas.get(model) === made) this.#arenas.delete(model);
     });
     if (model !== undefined) this.#arenas.set(model, made);

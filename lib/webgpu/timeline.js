@@ -116,10 +116,12 @@ class DeviceTimeline {
     this.device.lost.then(lost, () => {});
   }
 
+  /** Counts bytes before there is memory for them, or those that are gone. Throws if the context may not hold them. */
   #hold(kind, bytes) {
-    this.#held[kind] += bytes;
-    const { tensors, graphs, scratch } = this.#held;
-    native.setDeviceMemory(this.#handle, tensors, graphs, scratch);
+    const held = { ...this.#held };
+    held[kind] += bytes;
+    native.setDeviceMemory(this.#handle, held.tensors, held.graphs, held.scratch);
+    this.#held = held;
   }
 
   /**
@@ -159,6 +161,11 @@ class DeviceTimeline {
   createTensor(request, context, dataType, shape, readable, writable, label) {
     native.checkTensor(context, dataType, shape, 'createTensor', label);
     const storage = new Storage(dataType, shape, label);
+    try {
+      this.#hold('tensors', storage.byteLength);
+    } catch (error) {
+      throw { code: error.code, message: `${named('createTensor', label)}: ${error.message}` };
+    }
     const { complaint } = checked(this.device, () => this.#allocate(storage));
     complaint.then((failure) => settle(request, failure && { ...failure, message: `${named('createTensor', label)}: ${failure.message}` }));
     return storage;
@@ -168,12 +175,12 @@ class DeviceTimeline {
     const { byteLength, label } = storage;
     storage.buffer = this.device.createBuffer({ label, size: bufferSize(byteLength), usage: USAGE });
     this.#tensors.add(storage);
-    this.#hold('tensors', byteLength);
   }
 
   /** Another tensor with what one has now. */
   copyOf(tensor) {
     const copy = new Storage(tensor.dataType, tensor.shape, tensor.label);
+    this.#hold('tensors', copy.byteLength);
     this.#copy(tensor, copy, () => this.#allocate(copy));
     return copy;
   }
@@ -354,7 +361,8 @@ class DeviceTimeline {
     stop();
     const source = sourceOf(program);
     const executable = await createExecutable(this.device, this.#pipelines, source, description, inputs, label, this.#memory, stop).catch((failure) => {
-      throw failure.code === undefined ? failure : { ...failure, code: 'OperationError', message: `${named('build', label)}: ${failure.message}` };
+      const code = failure.code === 'QuotaExceededError' ? failure.code : 'OperationError';
+      throw failure.code === undefined ? failure : { ...failure, code, message: `${named('build', label)}: ${failure.message}` };
     });
     handle.executable = executable;
     this.#graphs.add(executable);
@@ -584,10 +592,12 @@ const MEMBERS = ['features', 'limits', 'lost', 'createBuffer', 'createBindGroup'
 /**
  * The timeline of a device.
  * @param {GPUDevice} device
- * @param {InstanceType<typeof Waiting>} [waiting]
+ * @param {object} [options]
+ * @param {InstanceType<typeof Waiting>} [options.waiting]
+ * @param {number} [options.memoryLimit] -1 for none
  * @returns {Promise<{timeline: DeviceTimeline, handle: number, accelerated: boolean}>} rejected with a Cause
  */
-async function openDevice(device, waiting = undefined) {
+async function openDevice(device, { waiting, memoryLimit = -1 } = {}) {
   const missing = MEMBERS.filter((name) => device[name] === undefined || device[name] === null);
   if (missing.length > 0) {
     throw { code: 'TypeError', message: `createContext: gpuDevice: found an object without ${missing.join(', ')}, allowed a GPUDevice` };
@@ -607,7 +617,7 @@ async function openDevice(device, waiting = undefined) {
   if (lost !== undefined) {
     throw { code: 'InvalidStateError', message: `createContext: gpuDevice: found a GPUDevice that was lost (${lost.message}), allowed one that still exists` };
   }
-  const handle = native.createDeviceContext(events, half, subgroups, limits);
+  const handle = native.createDeviceContext(events, half, subgroups, limits, memoryLimit);
   return { timeline: new DeviceTimeline(device, handle, waiting), handle, accelerated: !isSoftware(device) };
 }
 

@@ -29,6 +29,13 @@ impl MappedFile {
     }
 }
 
+/// Whether memory is a part of a file that is mapped.
+pub fn is_mapped(place: Place) -> bool {
+    let mapped = MAPPED.read().unwrap_or_else(PoisonError::into_inner);
+    let before = mapped.range(..=place.start).next_back();
+    before.is_some_and(|(&start, &length)| place.is_in(Place { start, length }))
+}
+
 /// Bytes that may not be as they were written.
 pub trait Check {
     /// The bytes as they are: for whoever asks where they are and how many.
@@ -92,6 +99,7 @@ mod tests {
         File::create(&path).unwrap().write_all(&all).unwrap();
         let file = MappedFile::new(&File::open(&path).unwrap()).unwrap();
         assert_eq!(file.as_ref(), all);
+        assert!(is_mapped(Place::of(&file.as_ref()[5..])) && !is_mapped(Place::of(&all)));
         for range in [0..40_000, 1..39_999, 100..200, 5000..5000] {
             let_go(Place::of(&file.as_ref()[range]));
             assert_eq!(file.as_ref(), all);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// What memory is used for (`MLContext.memoryUsage()`).
@@ -11,16 +11,31 @@ pub enum Use {
     Tensors,
     /// Weights as kernels want them.
     Packed,
+    /// Parts of files that are mapped: weights from the cache, constants of saved graphs and of models that are to be mapped.
+    Mapped,
     /// Constants that steps read as they are, and aligned copies of them.
     Constants,
+    /// The bytes of models that are no files.
+    Sources,
+    /// What describes the steps of graphs.
+    Plans,
     /// Memory for the values in between of runs.
     Scratch,
     /// Rows of sequences, and states.
     Caches,
     /// Data of `writeTensor()` that the timeline has not written yet.
     PendingWrites,
+    /// What others have, who count it: in no sum.
+    Shared,
     /// Threads, and what describes script's objects: not among the numbers that are told, only in a [`Total`].
     Overhead,
+}
+
+impl Use {
+    /// Whether it is a part of what a context or model holds.
+    fn is_held(self) -> bool {
+        !matches!(self, Use::Shared | Use::Overhead)
+    }
 }
 
 const USES: usize = Use::Overhead as usize + 1;
@@ -73,7 +88,7 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Usage {
     by_use: [AtomicUsize; USES],
-    /// All but [`Use::Overhead`].
+    /// All that [is held](Use::is_held).
     total: AtomicUsize,
     peak: AtomicUsize,
     /// `memoryLimit`.
@@ -105,7 +120,11 @@ impl Default for Usage {
 pub struct UsageNumbers {
     pub tensors: usize,
     pub packed: usize,
+    pub mapped: usize,
     pub constants: usize,
+    pub sources: usize,
+    pub plans: usize,
+    pub shared: usize,
     pub scratch: usize,
     pub caches: usize,
     pub pending_writes: usize,
@@ -123,7 +142,11 @@ impl Usage {
         UsageNumbers {
             tensors: of(Use::Tensors),
             packed: of(Use::Packed),
+            mapped: of(Use::Mapped),
             constants: of(Use::Constants),
+            sources: of(Use::Sources),
+            plans: of(Use::Plans),
+            shared: of(Use::Shared),
             scratch: of(Use::Scratch),
             caches: of(Use::Caches),
             pending_writes: of(Use::PendingWrites),
@@ -194,7 +217,7 @@ impl Usage {
 
     fn count(&self, kind: Use, bytes: usize) {
         self.counter(kind).fetch_add(bytes, Ordering::Relaxed);
-        if kind != Use::Overhead {
+        if kind.is_held() {
             self.total.fetch_add(bytes, Ordering::Relaxed);
             self.note_peak();
         }
@@ -225,7 +248,7 @@ impl Usage {
 
     fn uncount(&self, kind: Use, bytes: usize) {
         self.counter(kind).fetch_sub(bytes, Ordering::Relaxed);
-        if kind != Use::Overhead {
+        if kind.is_held() {
             self.total.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -240,9 +263,50 @@ pub struct Charge {
     _held: Option<Held>,
 }
 
+/// What counts bytes that others may use, too.
+#[derive(Debug)]
+pub struct Lending {
+    charge: Charge,
+    /// Those of others, by whom.
+    lent: Mutex<Vec<(Weak<Usage>, Weak<Charge>)>>,
+}
+
+impl From<Charge> for Lending {
+    fn from(charge: Charge) -> Lending {
+        Lending { charge, lent: Mutex::default() }
+    }
+}
+
+impl Lending {
+    /// Counts the bytes as shared for a model that uses them, too, and for its context, as far as these are others: once however many graphs
+    /// use them.
+    pub fn lend(&self, usage: &Arc<Usage>) -> Vec<Arc<Charge>> {
+        let above = |usage: &Arc<Usage>| std::iter::successors(Some(usage.clone()), |usage| usage.of_context.clone());
+        let is_own = |level: &Arc<Usage>| above(&self.charge.usage).any(|own| Arc::ptr_eq(&own, level));
+        let others = above(usage).filter(|level| !is_own(level));
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        lent.retain(|(_, charge)| charge.strong_count() > 0);
+        let charge = |level: Arc<Usage>| {
+            let found = lent.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), &raw const *level));
+            if let Some(found) = found.and_then(|(_, charge)| charge.upgrade()) {
+                return found;
+            }
+            let bytes = self.charge.bytes;
+            level.count(Use::Shared, bytes);
+            let of = Arc::downgrade(&level);
+            let made = Arc::new(Charge { usage: level, kind: Use::Shared, bytes, _held: None });
+            lent.push((of, Arc::downgrade(&made)));
+            made
+        };
+        others.map(charge).collect()
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.usage.levels().for_each(|level| level.uncount(self.kind, self.bytes));
+        // Each level has one of its own for what is shared.
+        let levels = if self.kind == Use::Shared { 1 } else { usize::MAX };
+        self.usage.levels().take(levels).for_each(|level| level.uncount(self.kind, self.bytes));
     }
 }
 
@@ -295,6 +359,29 @@ mod tests {
         drop((first, overhead));
         assert_eq!(context.numbers(), UsageNumbers { packed: 40, peak: 100, ..UsageNumbers::default() });
         drop(second);
+    }
+
+    #[test]
+    fn what_others_have_is_counted_as_shared_and_once() {
+        let contexts = [(); 2].map(|()| Arc::new(Usage::default()));
+        let total = Total::default();
+        contexts[1].is_part_of(total.clone());
+        let model = |context| Arc::new(Usage::of_model(&contexts[context], None));
+        let (owner, beside, other) = (model(0), model(0), model(1));
+        let packed = Lending::from(owner.charge(Use::Packed, 100));
+        assert!(packed.lend(&owner).is_empty());
+        let shared = |usage: &Usage| usage.numbers().shared;
+        let lent = [&beside, &other, &other].map(|usage| packed.lend(usage));
+        assert_eq!([&owner, &beside, &other].map(|usage| shared(usage)), [0, 100, 100]);
+        assert_eq!(contexts.each_ref().map(|usage| shared(usage)), [0, 100]);
+        // It is no part of what they hold.
+        assert_eq!((other.numbers().peak, total.bytes()), (0, 0));
+        drop(packed);
+        let [of_beside, first, second] = lent;
+        drop(first);
+        assert_eq!((shared(&beside), shared(&other)), (100, 100));
+        drop((of_beside, second));
+        assert_eq!((shared(&beside), shared(&other), shared(&contexts[1])), (0, 0, 0));
     }
 
     #[test]

@@ -38,7 +38,15 @@ pub struct Context {
     /// The device where it is script's. Such a context has no timeline here.
     foreign: Option<(Foreign, DeviceTasks)>,
     /// What is in use there, as script says: tensors, graphs, scratch.
-    on_device: RefCell<Vec<Charge>>,
+    on_device: RefCell<OnDevice>,
+}
+
+/// What is counted for a device of script's.
+#[derive(Default)]
+struct OnDevice {
+    /// Tensors, graphs, scratch.
+    bytes: [usize; 3],
+    held: Vec<Charge>,
 }
 
 /// What is asked of a context's backend without its timeline.
@@ -50,8 +58,9 @@ struct Capabilities {
 
 impl Context {
     /// A context of a device of script's. It makes programs, and keeps the bytes of constants.
-    pub fn on_foreign(environment: &Environment, device: Foreign, device_tasks: DeviceTasks) -> Context {
+    pub fn on_foreign(environment: &Environment, device: Foreign, device_tasks: DeviceTasks, limit: Option<usize>) -> Context {
         let usage = device.usage().clone();
+        limit.into_iter().for_each(|limit| usage.limit_to(limit));
         usage.is_part_of(environment.external.total.clone());
         let found = Capabilities { limits: device.limits().clone(), usage, is_elsewhere: true };
         Context {
@@ -74,14 +83,28 @@ impl Context {
         self.foreign.as_ref().map(|(_, device_tasks)| device_tasks.clone())
     }
 
-    /// Counts what a device of script's has: bytes of tensors, graphs and scratch, in the place of what it had.
-    pub fn hold_on_device(&self, bytes: [usize; 3]) {
-        let Some((foreign, _)) = &self.foreign else { return };
-        let mut held = self.on_device.borrow_mut();
-        // What is gone is not counted beside what is new.
-        held.clear();
-        let kinds = [Use::Tensors, Use::Constants, Use::Scratch];
-        held.extend(kinds.into_iter().zip(bytes).map(|(kind, bytes)| foreign.usage().charge(kind, bytes)));
+    /// Counts what a device of script's has, or is about to have: bytes of tensors, graphs and scratch, in the place of what it had.
+    ///
+    /// # Errors
+    /// `QuotaExceededError` for more than the context may hold. Then it has what it had.
+    pub fn hold_on_device(&self, bytes: [usize; 3]) -> Result<()> {
+        const KINDS: [Use; 3] = [Use::Tensors, Use::Constants, Use::Scratch];
+        let Some((foreign, _)) = &self.foreign else { return Ok(()) };
+        let usage = foreign.usage();
+        let mut on_device = self.on_device.borrow_mut();
+        let OnDevice { bytes: before, held } = &mut *on_device;
+        let both = KINDS.into_iter().zip(bytes.into_iter().zip(*before));
+        if bytes.iter().zip(&*before).any(|(now, before)| now < before) {
+            // What is gone is not counted beside what is new.
+            held.clear();
+            held.extend(KINDS.into_iter().zip(bytes).map(|(kind, bytes)| usage.charge(kind, bytes)));
+        } else {
+            let more = both.filter(|(_, (now, before))| now > before);
+            let more: Result<Vec<Charge>> = more.map(|(kind, (now, before))| usage.reserve(kind, now - before)).collect();
+            held.extend(more?);
+        }
+        *before = bytes;
+        Ok(())
     }
 
     /// Those of what script builds and creates.
@@ -377,13 +400,17 @@ pub fn keep_idle_for<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// The numbers for script.
 pub fn usage_object<'s>(scope: Scope<'s>, numbers: UsageNumbers) -> Result<Value<'s>> {
-    let UsageNumbers { tensors, packed, constants, scratch, caches, pending_writes, peak } = numbers;
+    let UsageNumbers { tensors, packed, mapped, constants, sources, plans, shared, scratch, caches, pending_writes, peak } = numbers;
     let result = scope.object()?;
     let all = [
         ("tensors", tensors),
-        ("graphs", packed + constants),
+        ("graphs", packed + mapped + constants),
         ("packed", packed),
+        ("mapped", mapped),
         ("constants", constants),
+        ("sources", sources),
+        ("plans", plans),
+        ("shared", shared),
         ("scratch", scratch),
         ("caches", caches),
         ("pendingWrites", pending_writes),

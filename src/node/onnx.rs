@@ -13,19 +13,20 @@ use super::settle::{Outcome, Request, descriptors};
 use crate::backend::cpu;
 use crate::error::{Error, Result};
 use crate::graph::{self, Descriptor, Shared};
-use crate::memory::{Held, Usage};
+use crate::memory::{Charge, Held, Usage, Use};
 use crate::onnx::{
     self, Bounds, Cut, Digests, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, Progress, RefusedNode,
     Signature, Size, Summary, Tensor,
 };
 use crate::program::steps::Steps;
-use crate::program::{self, Content, Device, Elements, Input, Lengths, Options, Output, Owner, Planned, Program, Weights};
+use crate::program::{self, Content, Device, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, Weights};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// What planning found out, besides the graph.
 #[derive(Debug)]
@@ -50,8 +51,7 @@ pub struct Loaded {
     /// Once its file is open.
     progress: Arc<OnceLock<Progress>>,
     usage: Arc<Usage>,
-    /// For the bytes of a model that is no file.
-    held: Held,
+    _held: Held,
 }
 
 /// A model's file, or the copy of its bytes.
@@ -82,33 +82,43 @@ impl Origin {
         }
     }
 
-    fn open(self, maps: bool) -> Result<Model> {
+    fn open(self, maps: bool, usage: &Arc<Usage>) -> Result<Model> {
         match self {
             Origin::File(path) if maps => Model::map(&path),
             Origin::File(path) => Model::open(&path),
-            Origin::Bytes(bytes) => Ok(Model::from_bytes(bytes)),
-            Origin::Received(bytes) => Ok(Model::from_bytes(bytes)),
+            Origin::Bytes(bytes) => Ok(Model::from_bytes(Counted::new(bytes, usage)?)),
+            Origin::Received(bytes) => Ok(Model::from_bytes(Counted::new(bytes, usage)?)),
             Origin::Shared(bytes) => Ok(Model::of_shared(bytes)),
         }
     }
 
-    fn byte_length(&self) -> usize {
-        match self {
-            Origin::File(_) => 0,
-            Origin::Bytes(bytes) => bytes.len(),
-            Origin::Received(bytes) => bytes.len(),
-            Origin::Shared(_) => 0,
-        }
-    }
-
     /// As external data of a model.
-    fn provide(self, model: &mut Model, location: &str) -> Result<()> {
+    fn provide(self, model: &mut Model, location: &str, usage: &Arc<Usage>) -> Result<()> {
         match self {
             Origin::File(path) => model.provide_file(location, &path),
-            Origin::Bytes(bytes) => model.provide(location, bytes),
-            Origin::Received(bytes) => model.provide(location, bytes),
+            Origin::Bytes(bytes) => model.provide(location, Counted::new(bytes, usage)?),
+            Origin::Received(bytes) => model.provide(location, Counted::new(bytes, usage)?),
             Origin::Shared(bytes) => model.provide(location, bytes),
         }
+    }
+}
+
+/// Bytes of a model in memory, counted for as long as somebody has some of them.
+struct Counted<T> {
+    bytes: T,
+    _charge: Charge,
+}
+
+impl<T: AsRef<[u8]>> Counted<T> {
+    fn new(bytes: T, usage: &Arc<Usage>) -> Result<Counted<T>> {
+        let charge = usage.reserve(Use::Sources, bytes.as_ref().len())?;
+        Ok(Counted { bytes, _charge: charge })
+    }
+}
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
     }
 }
 
@@ -203,8 +213,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     // A thread that imports knows for whom.
     let is_wanted = move || is_wanted() && Watch::current().check().is_ok();
     let bounds = Bounds { most_bytes, is_wanted: Arc::new(is_wanted) };
-    let length: usize = external.iter().chain([&origin]).map(Origin::byte_length).sum();
-    let held = environment.external.total.hold(DESCRIPTION + length);
+    let held = environment.external.total.hold(DESCRIPTION);
     let progress = Arc::new(OnceLock::new());
     let reading = progress.clone();
     let program = Arc::new(OnceLock::new());
@@ -219,7 +228,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             // Before anything of the model is hashed.
             let shared = Shared::default();
             caches::attach(&shared, &cache_folder)?;
-            let mut model = origin.open(maps)?;
+            let mut model = origin.open(maps, &counted)?;
             let _ = reading.set(model.progress());
             if let Some(digests) = digests {
                 model.check_integrity(&digests)?;
@@ -228,7 +237,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 model.require_external(required);
             }
             for (location, origin) in locations.iter().zip(external) {
-                origin.provide(&mut model, location)?;
+                origin.provide(&mut model, location, &counted)?;
             }
             let loaded = onnx::Loaded::new(model, fixed, &bounds)?;
             // Where all sizes are known, importing tells more, at once.
@@ -268,7 +277,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             Err(error) => Err((error, done)),
         }
     });
-    let model = environment.models.borrow_mut().insert(Loaded { context, program, progress, usage, held });
+    let model = environment.models.borrow_mut().insert(Loaded { context, program, progress, usage, _held: held });
     Ok(Some(call.scope.number(model.to_number())?))
 }
 
@@ -309,7 +318,6 @@ pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 pub fn release_file<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     if let Some(model) = call.environment.models.borrow_mut().get_mut(call.handle(0)?) {
         model.program = Arc::default();
-        model.held.set(DESCRIPTION);
     }
     Ok(None)
 }
@@ -324,6 +332,20 @@ pub fn program(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Program>)> 
     let models = call.environment.models.borrow();
     let model = models.get(call.handle(index)?).ok_or_else(|| stale("model"))?;
     Ok((model.context, model.program.get().ok_or_else(|| stale("model"))?.clone()))
+}
+
+/// `expirePlans(model)`: lets plans go that no run has used for as long as the context keeps what is idle. Milliseconds until the next look, or -1
+/// where there is nothing to look for, and the numbers of script's plans that are to go.
+pub fn expire_plans<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (_, program) = program(call, 0)?;
+    let (next, leaving) = match program.weights.usage().idle() {
+        Some(idle) => program.cache.expire(idle, Instant::now()),
+        None => (None, Leaving::default()),
+    };
+    leaving.leave();
+    let next = next.map_or(-1.0, |next| next.as_secs_f64() * 1000.0);
+    let all = std::iter::once(next).chain(program.cache.take_leaving().into_iter().map(|number| number as f64));
+    call.scope.array_of(all.map(|number| call.scope.number(number)).collect::<Vec<_>>().into_iter()).map(Some)
 }
 
 /// `keepPlan(model, bytes)`: counts a plan of script's; its number, and those of script's plans that are to go.
@@ -614,7 +636,7 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;
-    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open(false)?)) {
+    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open(false, &Arc::default())?)) {
         Ok(summary) => {
             let _ = found.set(summary);
             done.report(Ok(()));

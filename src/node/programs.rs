@@ -4,7 +4,7 @@
 use super::bytes;
 use super::call::{Call, stale};
 use super::compute;
-use super::contexts::Context;
+use super::contexts::{Context, limit_of};
 use super::device_tasks::DeviceTasks;
 use super::environment::Environment;
 use super::graphs::ends;
@@ -97,7 +97,7 @@ fn check_value<'s>(scope: Scope<'s>, input: Option<usize>, found: &Finding) -> R
     scope.array_of(parts.into_iter().map(Ok))
 }
 
-/// `createDeviceContext(events, halves, subgroups, limits)`: the handle of a context on a device of script's, and the number of its copy
+/// `createDeviceContext(events, halves, subgroups, limits, memoryLimit)`: the handle of a context on a device of script's, and the number of its copy
 /// of `lib/` for events. The limits are those of the device: maxStorageBufferBindingSize, maxBufferSize, maxStorageBuffersPerShaderStage, maxComputeWorkgroupsPerDimension,
 /// maxComputeWorkgroupStorageSize.
 pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
@@ -122,11 +122,12 @@ pub fn create_context<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         max_compute_workgroup_storage_size: shared as usize,
         opens_shapes: opens_shapes(),
     };
+    let limit = limit_of(call.number(4)?);
     let environment = call.environment;
     let device = Foreign::new(target);
     let handle = environment.contexts.borrow_mut().reserve();
     let device_tasks = DeviceTasks::new(device.clone(), environment.ending.queue.clone(), events, handle);
-    let context = Context::on_foreign(environment, device, device_tasks);
+    let context = Context::on_foreign(environment, device, device_tasks, limit);
     environment.contexts.borrow_mut().occupy(handle, context);
     Ok(Some(scope.number(handle.to_number())?))
 }
@@ -188,7 +189,7 @@ pub fn copy_constant<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     })
 }
 
-/// `setDeviceMemory(context, tensors, graphs, scratch)`: the bytes in use on the device.
+/// `setDeviceMemory(context, tensors, graphs, scratch)`: the bytes in use on the device. It throws where the context may not hold them.
 pub fn set_memory<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let mut bytes = [0; 3];
     for (index, bytes) in bytes.iter_mut().enumerate() {
@@ -196,7 +197,7 @@ pub fn set_memory<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         *bytes = call.number(index + 1)? as usize;
     }
     call.environment.with_context(call.handle(0)?, |context| {
-        context.hold_on_device(bytes);
+        context.hold_on_device(bytes)?;
         Ok(None)
     })
 }

@@ -88,6 +88,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "dropReceived" => received::forget;
     "planOnnx" => onnx::plan;
     "runOnnx" => onnx::run;
+    "expirePlans" => onnx::expire_plans;
     "keepPlan" => onnx::keep_plan;
     "usePlan" => onnx::use_plan;
     "joinRows" => onnx::join_rows;

@@ -4,8 +4,9 @@
 //! they follow ([`super::plans`]), and go with it. Each use is told here. Which plans of script's are to go, script hears when it next
 //! tells of one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// So many are kept: a plan of a network of some hundred steps takes some hundred kilobytes.
 pub const MOST: usize = 512;
@@ -31,6 +32,7 @@ struct Kept {
 #[derive(Debug)]
 struct Entry {
     used: u64,
+    since: Instant,
     bytes: usize,
     owner: Owner,
 }
@@ -53,8 +55,30 @@ pub trait Forget: std::fmt::Debug + Send + Sync {
     fn forget(&self, plan: u64);
 }
 
+impl Owner {
+    /// What tells it from others.
+    fn address(&self) -> *const () {
+        match self {
+            Owner::Script => std::ptr::null(),
+            Owner::Plans(owner) => owner.as_ptr().cast(),
+        }
+    }
+}
+
+impl Kept {
+    /// An entry that was removed is counted no longer, and its owner is to hear of it.
+    fn leave(&mut self, number: u64, entry: Entry, leaving: &mut Vec<(u64, Weak<dyn Forget>)>) {
+        self.bytes -= entry.bytes;
+        match entry.owner {
+            Owner::Script => self.leaving.push(number),
+            Owner::Plans(owner) => leaving.push((number, owner)),
+        }
+    }
+}
+
 /// Plans that are to go, of which the owners hear when no lock is held.
 #[must_use]
+#[derive(Default)]
 pub struct Leaving(Vec<(u64, Weak<dyn Forget>)>);
 
 impl Leaving {
@@ -80,18 +104,37 @@ impl Cache {
         kept.last += 1;
         let (number, used) = (kept.last, kept.clock);
         kept.bytes += bytes;
-        kept.entries.insert(number, Entry { used, bytes, owner });
+        kept.entries.insert(number, Entry { used, since: Instant::now(), bytes, owner });
         let mut leaving = Vec::new();
         while kept.entries.len() > 1 && (kept.entries.len() > most() || kept.bytes > MOST_BYTES) {
             let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(number, _)| *number);
             let Some((oldest, entry)) = oldest.and_then(|oldest| kept.entries.remove_entry(&oldest)) else { break };
-            kept.bytes -= entry.bytes;
-            match entry.owner {
-                Owner::Script => kept.leaving.push(oldest),
-                Owner::Plans(owner) => leaving.push((oldest, owner)),
-            }
+            kept.leave(oldest, entry, &mut leaving);
         }
         (number, Leaving(leaving))
+    }
+
+    /// Lets plans go that nobody has used for so long. The one that each owner has used last stays: it has the weights, so that others are soon made
+    /// again. Beside them how long it is until the next may go.
+    pub fn expire(&self, idle: Duration, now: Instant) -> (Option<Duration>, Leaving) {
+        let mut kept = self.lock();
+        let mut last: HashMap<*const (), (u64, u64)> = HashMap::new();
+        for (&number, entry) in &kept.entries {
+            let of_owner = last.entry(entry.owner.address()).or_default();
+            *of_owner = (*of_owner).max((entry.used, number));
+        }
+        let stays: HashSet<u64> = last.into_values().map(|(_, number)| number).collect();
+        let left = |entry: &Entry| idle.saturating_sub(now.saturating_duration_since(entry.since));
+        let others = kept.entries.iter().filter(|(number, _)| !stays.contains(number));
+        let all: Vec<(u64, Duration)> = others.map(|(&number, entry)| (number, left(entry))).collect();
+        let mut leaving = Vec::new();
+        for (number, _) in all.iter().filter(|(_, left)| left.is_zero()) {
+            if let Some(entry) = kept.entries.remove(number) {
+                kept.leave(*number, entry, &mut leaving);
+            }
+        }
+        let next = all.iter().map(|(_, left)| *left).filter(|left| !left.is_zero()).min();
+        (next, Leaving(leaving))
     }
 
     /// Notes that a plan is used.
@@ -101,6 +144,7 @@ impl Cache {
         let clock = kept.clock;
         if let Some(entry) = kept.entries.get_mut(&plan) {
             entry.used = clock;
+            entry.since = Instant::now();
         }
     }
 
@@ -124,5 +168,35 @@ impl Cache {
     pub fn count(&self) -> (usize, usize) {
         let kept = self.lock();
         (kept.entries.len(), kept.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_uses_goes_but_for_the_last_one() {
+        let cache = Cache::default();
+        let keep = || {
+            let (number, leaving) = cache.keep(10, Owner::Script);
+            leaving.leave();
+            number
+        };
+        let [one, two, three] = [keep(), keep(), keep()];
+        cache.touch(one);
+        let (idle, now) = (Duration::from_secs(60), Instant::now());
+        let expire = |at| {
+            let (next, leaving) = cache.expire(idle, at);
+            leaving.leave();
+            (next.is_some(), cache.take_leaving().len(), cache.count())
+        };
+        assert_eq!(expire(now), (true, 0, (3, 30)));
+        assert_eq!(expire(now + 2 * idle), (false, 2, (1, 10)));
+        // The one that was used last is still there.
+        cache.release([two, three]);
+        assert_eq!(cache.count(), (1, 10));
+        cache.release([one]);
+        assert_eq!(cache.count(), (0, 0));
     }
 }

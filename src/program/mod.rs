@@ -21,7 +21,7 @@ mod values;
 mod weights;
 
 pub use batch::{Lengths, Outputs, Refusal, Rows};
-pub use cache::{Cache, Owner};
+pub use cache::{Cache, Leaving, Owner};
 pub use device::{Device, OwnedTensor};
 pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
 pub use weights::Weights;

@@ -133,8 +133,7 @@ class Metrics {
 /** Kinds that are sums of others are left out. */
 function memoryOf(owner) {
   if (owner === undefined) return {};
-  const { tensors, packed, constants, scratch, caches, pendingWrites, peak } = owner.memoryUsage();
-  return { tensors, packed, constants, scratch, caches, pendingWrites, peak };
+  return Object.fromEntries(Object.entries(owner.memoryUsage()).filter(([kind]) => kind !== 'graphs'));
 }
 
 module.exports = { Metrics };

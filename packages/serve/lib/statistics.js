@@ -123,7 +123,7 @@ class Statistics {
   }
 }
 
-const totalOf = ({ tensors, graphs, scratch, caches, pendingWrites }) => tensors + graphs + scratch + caches + pendingWrites;
+const totalOf = ({ tensors, graphs, sources, plans, scratch, caches, pendingWrites }) => tensors + graphs + sources + plans + scratch + caches + pendingWrites;
 
 /** Those of all versions of all models that were ever loaded. */
 class AllStatistics {

@@ -51,8 +51,12 @@ pub struct Executable {
     profile: Option<Profile>,
     /// See [`sources::of`], where a run was watched.
     sources: OnceLock<Vec<Vec<usize>>>,
+    /// For what describes its steps.
+    _plan_charge: Charge,
     _constants_charge: Charge,
-    _shared_charges: Vec<Arc<Charge>>,
+    _shared_charges: Vec<resident::Counted>,
+    /// For what other models have packed.
+    _lent: Vec<Arc<Charge>>,
 }
 
 impl Executable {

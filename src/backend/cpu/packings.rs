@@ -10,7 +10,7 @@ use super::dispatch::{Problem, Target};
 use super::kernels::Caches;
 use crate::disk_cache::{Cache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
-use crate::memory::{self, Bytes, Charge, Once, Usage, Use};
+use crate::memory::{self, Bytes, Charge, Lending, Once, Usage, Use};
 use std::cell::RefCell;
 use std::mem::replace;
 use std::ops::Deref;
@@ -26,7 +26,7 @@ pub struct Packings(Once<Key, Arc<Packed>>);
 #[derive(Debug)]
 pub struct Packed {
     bytes: Content,
-    _charge: Option<Charge>,
+    charge: Option<Lending>,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ enum Content {
 impl Packed {
     /// What is nobody else's, and counted with its kernel.
     pub fn own(bytes: Bytes) -> Packed {
-        Packed { bytes: Content::Made(bytes), _charge: None }
+        Packed { bytes: Content::Made(bytes), charge: None }
     }
 
     /// # Panics
@@ -105,6 +105,8 @@ struct Building {
     packings: Arc<Packings>,
     usage: Arc<Usage>,
     step: Option<Step>,
+    /// Counts what others have packed.
+    lent: Vec<Arc<Charge>>,
 }
 
 struct Step {
@@ -163,9 +165,21 @@ pub fn within<R>(
             BUILDING.set(self.0.take());
         }
     }
-    let own = Building { cache, packings: packings.clone(), usage: usage.clone(), step: None };
+    let own = Building { cache, packings: packings.clone(), usage: usage.clone(), step: None, lent: Vec::new() };
     let _restore = Restore(BUILDING.replace(Some(own)));
     build()
+}
+
+/// What counts the packings of others that the graph whose kernels are being built uses, for as long as it has them.
+pub fn take_lent() -> Vec<Arc<Charge>> {
+    BUILDING.with_borrow_mut(|building| building.as_mut().map(|building| std::mem::take(&mut building.lent))).unwrap_or_default()
+}
+
+/// The same packing, counted as one that another graph has, too, if that is of another model.
+fn lent(packed: Arc<Packed>, usage: &Arc<Usage>) -> Arc<Packed> {
+    let charges = packed.charge.as_ref().map(|charge| charge.lend(usage)).unwrap_or_default();
+    BUILDING.with_borrow_mut(|building| building.iter_mut().for_each(|building| building.lent.extend(charges.iter().cloned())));
+    packed
 }
 
 /// Builds the kernel of a step of the graph whose kernels are being built. Beside the result the bytes of its packings, which are counted here.
@@ -214,19 +228,19 @@ pub fn zeros(length: usize) -> Arc<Packed> {
 /// What has been made for the same key, or is made now.
 fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<&mut Step>) -> Option<Key>) -> Arc<Packed> {
     let known = BUILDING.with_borrow_mut(|building| {
-        let Building { cache, packings, usage, step } = building.as_mut()?;
+        let Building { cache, packings, usage, step, .. } = building.as_mut()?;
         let key = key(step.as_mut())?;
         let stored = cache.as_ref().and_then(|(cache, caches)| Some((cache.clone(), key.stored(caches)?)));
         Some((packings.clone(), usage.clone(), key, stored))
     });
     if let Some((packings, usage, key, stored)) = &known {
         if let Some(found) = packings.0.find(key) {
-            return found;
+            return lent(found, usage);
         }
         if let Some(found) = stored.as_ref().and_then(|(cache, key)| cache.find(*key, length)) {
-            let charge = Some(usage.charge(Use::Packed, length));
-            let packed = Arc::new(Packed { bytes: Content::Stored(found), _charge: charge });
-            return packings.0.keep(key.clone(), packed, |_| true);
+            let charge = Some(usage.charge(Use::Mapped, length).into());
+            let packed = Arc::new(Packed { bytes: Content::Stored(found), charge });
+            return lent(packings.0.keep(key.clone(), packed, |_| true), usage);
         }
     }
     let reserved = known.as_ref().map(|(_, usage, ..)| usage.reserve(Use::Packed, length)).transpose();
@@ -234,14 +248,14 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     // The build ends with the error.
     let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
-    let packed = Arc::new(Packed { bytes: Content::Made(bytes), _charge: charge });
-    let Some((packings, _, key, stored)) = known else { return packed };
+    let packed = Arc::new(Packed { bytes: Content::Made(bytes), charge: charge.map(Lending::from) });
+    let Some((packings, usage, key, stored)) = known else { return packed };
     // Another thread may have been faster.
     let kept = packings.0.keep(key, packed, |_| true);
     if let Some((cache, key)) = stored {
         cache.offer(key, kept.clone());
     }
-    kept
+    lent(kept, &usage)
 }
 
 #[cfg(test)]
@@ -266,6 +280,15 @@ mod tests {
         let (again, _) = pack(7, &[1, 2], 9);
         assert!(Arc::ptr_eq(&a, &again));
         assert_eq!(usage.numbers().packed, 128);
+        // Another model has it from the first.
+        let other = Arc::new(Usage::default());
+        let charges = within(&packings, &other, None, || {
+            let (_same, _) = during(7, || [packed(&[1, 2], 64, |_| {}), packed(&[1, 2], 64, |_| {})]);
+            take_lent()
+        });
+        assert_eq!((other.numbers().packed, other.numbers().shared, usage.numbers().shared), (0, 128, 0));
+        drop(charges);
+        assert_eq!(other.numbers().shared, 0);
         // Another layout, another step.
         assert!(pack(7, &[1, 3], 9).0.iter().all(|&byte| byte == 9));
         assert!(pack(8, &[1, 2], 9).0.iter().all(|&byte| byte == 9));

@@ -14,9 +14,9 @@ use crate::backend::cpu::reference;
 use crate::backend::cpu::run_time::RunTime;
 use crate::compiler::Plan;
 use crate::disk_cache::Cache;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
-use crate::memory::{Together, Usage, Use, let_go, side_by_side, store_findings};
+use crate::memory::{Together, Usage, Use, is_mapped, is_of_file, let_go, side_by_side, store_findings};
 use smallvec::SmallVec;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,8 +179,9 @@ impl Executable {
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
         let cache = plan.shared.attached::<Cache>().or_else(Cache::of_all_graphs).map(|cache| (cache, target.caches));
         let is_cached = cache.is_some();
-        let counted = packings::within(Packings::of_process(), usage, cache, || {
-            side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))
+        let (counted, lent) = packings::within(Packings::of_process(), usage, cache, || {
+            let counted = side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))?;
+            Ok::<_, Error>((counted, packings::take_lent()))
         })?;
         if is_cached {
             store_findings();
@@ -194,18 +195,24 @@ impl Executable {
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
+        let is_table = tables::find(&steps, &constants);
         let mut shared_charges = Vec::new();
-        // What stays in a model's file, or is a copy that all of its graphs have, is counted with the model.
-        for place in constants.iter().map(ConstantBytes::place).filter(|place| !plan.shared.is_stable(*place)) {
+        for (place, is_table) in constants.iter().map(ConstantBytes::place).zip(&is_table) {
+            // Of tables rows are read, and the bytes of a model in memory are counted with the model.
+            let is_stable = plan.shared.is_stable(place);
+            if is_stable && (*is_table || !is_of_file(place) && !is_mapped(place)) {
+                continue;
+            }
             match resident::charge(place, usage)? {
-                Some(charge) => shared_charges.push(charge),
+                Some(counted) => shared_charges.push(counted),
+                None if is_stable => {}
                 None => constant_bytes += place.length,
             }
         }
         // Steps read them from here on, so a file that has changed is an error now.
-        let is_table = tables::find(&steps, &constants);
         constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
         let placements = placements::find(&steps, plan.inputs.len());
+        let described = steps.iter().map(Step::kept_bytes).sum();
         let executable = Executable {
             estimate,
             time_alone: RunTime::estimated(estimate),
@@ -221,8 +228,10 @@ impl Executable {
             arena_length: plan.arena_length,
             arenas: of_model.arenas.clone(),
             usage: usage.clone(),
+            _plan_charge: usage.reserve(Use::Plans, described)?,
             _constants_charge: usage.reserve(Use::Constants, constant_bytes)?,
             _shared_charges: shared_charges,
+            _lent: lent,
         };
         executable.assert_memory_is_sound();
         Ok(executable)

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::ConstantBytes;
-use crate::memory::{Bytes, Charge, Once, Place, Usage, Use, is_kept};
+use crate::memory::{Bytes, Charge, Lending, Once, Place, Usage, Use, is_kept, is_mapped};
 use std::sync::{Arc, LazyLock};
 
 /// Smaller ones are not worth an entry.
@@ -10,7 +10,7 @@ const WORTH_SHARING: usize = 4 << 10;
 
 static BY_IDENTITY: LazyLock<Once<u128, ConstantBytes>> = LazyLock::new(Once::default);
 /// By where they are.
-static CHARGES: LazyLock<Once<Place, Arc<Charge>>> = LazyLock::new(Once::default);
+static CHARGES: LazyLock<Once<Place, Arc<Lending>>> = LazyLock::new(Once::default);
 
 /// Replaces a constant by the same bytes of another graph, if one has them where they suit this one, or by a copy if its own do not suit.
 /// Bytes that another graph has are not read.
@@ -39,15 +39,25 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
     Ok(())
 }
 
-/// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
+/// Counts bytes that graphs of several models may have.
+#[derive(Debug)]
+pub struct Counted {
+    _charge: Arc<Lending>,
+    _lent: Vec<Arc<Charge>>,
+}
+
+/// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few. A graph of another model counts
+/// them as shared.
 ///
 /// # Errors
 /// `QuotaExceededError` where the context or the model may not hold so many.
-pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Arc<Charge>>> {
+pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Counted>> {
     if place.length < WORTH_SHARING {
         return Ok(None);
     }
-    CHARGES.find_or_make(place, || usage.reserve(Use::Constants, place.length).map(Arc::new)).map(Some)
+    let kind = if is_mapped(place) { Use::Mapped } else { Use::Constants };
+    let charge = CHARGES.find_or_make(place, || usage.reserve(kind, place.length).map(Lending::from).map(Arc::new))?;
+    Ok(Some(Counted { _lent: charge.lend(usage), _charge: charge }))
 }
 
 #[cfg(test)]
@@ -78,7 +88,7 @@ mod tests {
         assert_eq!(place(&copies[0]), place(&copies[1]));
         let usage = Arc::new(Usage::default());
         let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap());
-        assert!(charges.iter().all(Option::is_some) && charge(Place::of(&[0; 100]), &usage).unwrap().is_none());
+        assert!(charges.iter().flatten().all(|counted| counted._lent.is_empty()) && charge(Place::of(&[0; 100]), &usage).unwrap().is_none());
         assert_eq!(usage.numbers().constants, 2 * WORTH_SHARING);
         drop(charges);
         assert_eq!(usage.numbers().constants, 0);
