@@ -172,9 +172,9 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// What may be lost: half a step, and one of a hundred.
+    /// What may be lost: one and a half steps, since even of good guesses the first one may be wrong, and one of a hundred.
     fn allows(&self) -> bool {
-        self.lost < 0.5 + 0.01 * self.tokens as f64
+        self.lost < 1.5 + 0.01 * self.tokens as f64
     }
 
     fn add(&mut self, lost: f64) {
