@@ -262,7 +262,7 @@ describe('options', () => {
     expect(refused(model(), [[1], [2, 'x']])).toMatch('ids: found an array of arrays of strings, allowed an array of tokens');
     expect(refused(model(), [])).toMatch('ids: found no token');
     expect(refused(model(), [1.5])).toMatch('ids: found 1.5, allowed whole numbers');
-    expect(refused(model(), [1], { topk: 1 })).toMatch("options: found 'topk', allowed bias, cache");
+    expect(refused(model(), [1], { topk: 1 })).toMatch("options: found 'topk', allowed adapter, bias, cache");
     expect(refused(model(), [1], { topP: 0 })).toMatch('options: topP: found 0, allowed a number above 0, at most 1');
     expect(refused(model(), [1], { stop: [[]] })).toMatch('options: stop: found');
     expect(refused(model(), [1], { until: 3 })).toMatch('options: until: found 3, allowed a function');

@@ -117,6 +117,14 @@ export interface GenerateOptions {
    * the tokens has one row for each prompt, or one row for all.
    */
   inputs?: Record<string, OnnxValue>;
+  /** An adapter (LoRA): values of inputs that the model has for its weights. What `inputs` has goes first. */
+  adapter?: Adapter;
+  /** For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens. It has one input, and is of the same context. */
+  embed?: OnnxModel | GeneratingSession;
+  /**
+   * With `embed`: embeddings in the place of tokens, such as those of images: one row for each such token of the prompts, in their order.
+   */
+  features?: GenerateFeatures | readonly GenerateFeatures[];
   /**
    * The encoder of an encoder-decoder. It runs once, when the generation begins. The decoder gets its outputs: those with the names of its
    * inputs, and `last_hidden_state` as `encoder_hidden_states`. `encoder_attention_mask` is the encoder's `attention_mask`. What `inputs` has
@@ -129,6 +137,16 @@ export interface GenerateOptions {
    */
   withoutPast?: OnnxModel | GeneratingSession;
 }
+
+/** Embeddings for the tokens of one number: values, or a model that makes them, such as a vision encoder. */
+export type GenerateFeatures =
+  | { token: number; values: OnnxValue }
+  | {
+      token: number;
+      /** Its output `image_features`, `audio_features`, `features` or `last_hidden_state` has them, or its only output. */
+      model: OnnxModel | GeneratingSession;
+      inputs: Record<string, OnnxValue>;
+    };
 
 /** An encoder and its inputs. */
 export interface GenerateEncoder {
@@ -150,6 +168,28 @@ export interface GeneratedToken {
   /** On the last token of a sequence: why it ended. */
   finish?: 'stop' | 'length';
 }
+
+/**
+ * An adapter (LoRA) for a model whose adapter weights are inputs. Calls with different adapters, or none, run at once on one model, which has
+ * its own weights once.
+ */
+export class Adapter {
+  private constructor();
+  /** The inputs of the model that it has values for. */
+  readonly parameters: { name: string; dataType: string; shape: number[] }[];
+  readonly adapterVersion: number;
+  readonly modelVersion: number;
+  /** Releases the weights. Calls under way go on. */
+  destroy(): void;
+  /** `destroy()` for `using`, if the runtime has the symbol. */
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Reads an adapter.
+ * @param source an `.onnx_adapter` file, or its bytes, which are copied
+ */
+export function loadAdapter(source: string | URL | Uint8Array | ArrayBuffer): Promise<Adapter>;
 
 export interface GenerationCacheOptions {
   /** Bytes at most; 1 GiB by default. Beyond it, the cache releases the sequences that no call has used for longest. */

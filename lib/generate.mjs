@@ -3,4 +3,4 @@ import entries from './entries.js';
 const generation = entries.generate();
 
 export default generation;
-export const { Detokenizer, GenerationCache, StopStrings, generate, generateText, generationUsage } = generation;
+export const { Adapter, Detokenizer, GenerationCache, StopStrings, generate, generateText, generationUsage, loadAdapter } = generation;

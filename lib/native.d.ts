@@ -343,7 +343,8 @@ export function writeValue(value: Handle, view: ArrayBufferView, isPast: 0 | 1):
 export function dropValue(value: Handle): void;
 
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
-export function openDecoder(request: Request, model: Handle): Handle;
+/** `embedder` is the model that embeds tokens, or 0. */
+export function openDecoder(request: Request, model: Handle, embedder: Handle | 0): Handle;
 export function closeDecoder(decoder: Handle): void;
 type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: number, reused: number];
 /** With the figures of what calls keep by default. */
@@ -352,6 +353,9 @@ export function decoderFigures(
 ): [steps: number, runs: number, reason: string, guessed: number, accepted: number, speculationReason: string, ...PrefixFigures];
 /** What calls keep for each other, of at most so many bytes, where at least so many tokens are known. */
 export function createPrefixes(decoder: Handle, bytes: number, least: number): Handle;
+/** Values of inputs that calls share. */
+export function createAdapter(decoder: Handle, names: string[], shapes: number[][], arrays: ArrayBufferView[]): Handle;
+export function destroyAdapter(adapter: Handle): void;
 export function destroyPrefixes(prefixes: Handle): void;
 export function pinPrefix(prefixes: Handle, ids: Uint32Array, isPinned: boolean): void;
 export function prefixFigures(prefixes: Handle): PrefixFigures;
@@ -368,7 +372,8 @@ export function destroySession(session: Handle): void;
  */
 export function beginSequences(
   request: Request, session: Handle, prompts: Uint32Array[], count: number, numbers: number[], biasIds: number[], biasNumbers: number[],
-  seed: number, names: string[], shapes: number[][], arrays: ArrayBufferView[],
+  seed: number, names: string[], shapes: number[][], arrays: (ArrayBufferView | undefined)[], adapter: Handle | 0,
+  featureTokens: number[], features: ArrayBufferView[],
 ): void;
 /**
  * Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. A mask has the bits of

@@ -23,25 +23,34 @@ const caches = new FinalizationRegistry((handle) => native.destroyPrefixes(handl
  * @typedef {{handle: number, others: string[]}} Decoder
  */
 
-/** @type {WeakMap<import('../onnx/model.js').Model, Promise<Decoder>>} */
+/**
+ * By the models that embed tokens, of which most decoders have none.
+ * @type {WeakMap<import('../onnx/model.js').Model, Map<import('../onnx/model.js').Model | undefined, Promise<Decoder>>>}
+ */
 const opened = new WeakMap();
 
 /**
  * The decoder of a model, which is opened once.
  * @param {import('../onnx/model.js').Model} model
+ * @param {import('../onnx/model.js').Model} [embed] embeds tokens
  * @returns {Promise<Decoder>}
  */
-function decoderOf(model) {
-  let found = opened.get(model);
+function decoderOf(model, embed = undefined) {
+  let all = opened.get(model);
+  if (all === undefined) opened.set(model, (all = new Map()));
+  let found = all.get(embed);
   if (found === undefined) {
-    found = open(model);
-    opened.set(model, found);
-    found.catch(() => opened.delete(model));
+    found = open(model, embed);
+    all.set(embed, found);
+    found.catch(() => all.delete(embed));
   }
   return found;
 }
 
-async function open(model) {
+/** The decoder of a model that was opened last. */
+const lastDecoderOf = (model) => [...(opened.get(model)?.values() ?? [])].at(-1) ?? decoderOf(model);
+
+async function open(model, embed) {
   let handle;
   const entry = {
     operator: NAME,
@@ -51,11 +60,15 @@ async function open(model) {
     fail: () => native.closeDecoder(handle),
   };
   const others = await begin(entry, (request) => {
-    handle = native.openDecoder(request, model.handle);
+    handle = native.openDecoder(request, model.handle, embed?.handle ?? 0);
   });
   decoders.register(model, handle);
   // Its plans refer to the weights, which go with the model.
-  model.whenClosed = () => native.closeDecoder(handle);
+  const before = model.whenClosed;
+  model.whenClosed = () => {
+    before?.();
+    native.closeDecoder(handle);
+  };
   return { handle, others };
 }
 
@@ -70,7 +83,7 @@ async function generationUsage(model) {
   const loaded = modelOf(model);
   if (loaded === undefined) throw typeError('generationUsage', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   loaded.requireUsable('generationUsage');
-  const { handle } = await decoderOf(loaded);
+  const { handle } = await lastDecoderOf(loaded);
   const [steps, runs, reason, guessed, accepted, speculationReason, ...figures] = native.decoderFigures(handle);
   return { steps, runs, ...(reason !== '' && { reason }), guessed, accepted, ...(speculationReason !== '' && { speculationReason }), cache: usage(figures) };
 }
@@ -80,7 +93,7 @@ let stateOf;
 
 class GenerationCache {
   /** `prefixes` is the native side, from the first call on. */
-  #state = { maxBytes: MAX_BYTES, minTokens: 1, model: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
+  #state = { maxBytes: MAX_BYTES, minTokens: 1, model: undefined, embed: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
 
   constructor(options = {}) {
     Object.assign(this.#state, readCacheOptions(options));
@@ -205,14 +218,15 @@ function requireOpen(operator, label, state) {
   if (state.destroyed) throw invalidState(operator, label, 'the GenerationCache was destroyed');
 }
 
-/** A cache for a call on a model: those of another model are refused. */
-function take(cache, model) {
+/** A cache for a call on a model, and perhaps one that embeds tokens: those of another model are refused. */
+function take(cache, model, embed = undefined) {
   const state = stateOf(cache);
   requireOpen(NAME, model.label, state);
-  if (state.model !== undefined && state.model !== model) {
+  if (state.model !== undefined && (state.model !== model || state.embed !== embed)) {
     throw typeError(NAME, model.label, 'options: cache: found a GenerationCache of another model, allowed one of this');
   }
   state.model = model;
+  state.embed = embed;
   return state;
 }
 

@@ -10,9 +10,11 @@ const { modelOf } = require('../onnx/onnx-model.js');
 const { NORMAL, scheduleOf } = require('../scheduling.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
+const { adapterHandle } = require('./adapter.js');
 const { mostProbable } = require('./alternatives.js');
 const { NAME, decoderOf, openSession, take } = require('./cache.js');
 const { begun, compiled } = require('./constraint.js');
+const { featuresOf, requireSameContext } = require('./embedding.js');
 const { withEncoder } = require('./encoder.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
 
@@ -48,7 +50,7 @@ async function* run(model, prompts, wish, called, call) {
   const constraint = await compiled(label, wish.constraint);
   wish.signal?.throwIfAborted();
   model.requireUsable(NAME);
-  const cache = wish.cache && take(wish.cache, model);
+  const cache = wish.cache && take(wish.cache, model, wish.embed);
   const draft = wish.speculate?.draft;
   if (draft !== undefined) requireDecoder(draft, label);
   let leave;
@@ -56,17 +58,20 @@ async function* run(model, prompts, wish, called, call) {
   model.enter();
   draft?.enter();
   try {
-    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model)).others, wish, prompts) : wish.inputs;
+    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model, wish.embed)).others, wish, prompts) : wish.inputs;
+    requireSameContext(model, wish.embed);
+    const features = await featuresOf(model, wish);
     leave = model.contextState.queue?.enter(NAME, label);
-    const decoder = await decoderOf(model);
+    const decoder = await decoderOf(model, wish.embed);
     const guessing = await draftOf(draft);
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
     const { session } = work;
     speculate(session, wish, guessing);
-    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs);
+    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, wish.adapter);
+    const adapter = adapterHandle(wish.adapter, decoder.handle);
     const known = await ask(work, (request) => {
-      native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays);
+      native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays, adapter, ...features);
     });
     call.known = known;
     if (cache !== undefined) cache.known = known;

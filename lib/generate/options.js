@@ -4,12 +4,15 @@
 
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
+const { ARRAYS, elementCount } = require('../onnx/arrays.js');
 const { readInputs } = require('../onnx/inputs.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
+const { adapterInputs, isAdapter } = require('./adapter.js');
 const { NAME, isCache } = require('./cache.js');
 const { readConstraint } = require('./constraint.js');
+const { readEmbed, readFeatures } = require('./embedding.js');
 const { readEncoder, readFirst } = require('./encoder.js');
 const { isToken, tokensOf } = require('./tokens.js');
 
@@ -30,6 +33,9 @@ const { isToken, tokensOf } = require('./tokens.js');
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
  * @property {object} inputs
+ * @property {import('./adapter.js').Adapter | undefined} adapter
+ * @property {import('../onnx/model.js').Model | undefined} embed the model that embeds tokens
+ * @property {import('./embedding.js').Features[]} features
  * @property {import('./encoder.js').Encoder | undefined} encoder
  * @property {import('../onnx/model.js').Model | undefined} first of two decoders the one without caches
  */
@@ -48,7 +54,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'bias', 'cache', 'constraint', 'encoder', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'adapter', 'bias', 'cache', 'constraint', 'embed', 'encoder', 'features', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -72,8 +78,9 @@ function readOptions(label, options = {}) {
     if (value === Infinity && name === 'maxNewTokens') return value;
     return Number.isSafeInteger(value) && value >= first ? value : fail(label, name, value, `a whole number from ${first}`);
   };
-  const { signal, cache, inputs = {} } = options;
+  const { signal, adapter, cache, inputs = {} } = options;
   if (signal !== undefined && !isSignal(signal)) fail(label, 'signal', signal, 'an AbortSignal');
+  if (adapter !== undefined && !isAdapter(adapter)) fail(label, 'adapter', adapter, 'an Adapter');
   if (cache !== undefined && !isCache(cache)) fail(label, 'cache', cache, 'a GenerationCache');
   if (inputs === null || typeof inputs !== 'object') fail(label, 'inputs', inputs, 'values by the names of the inputs');
   return {
@@ -92,6 +99,9 @@ function readOptions(label, options = {}) {
     signal,
     cache,
     inputs,
+    adapter,
+    embed: readEmbed(label, options.embed),
+    features: readFeatures(label, options.features),
     encoder: readEncoder(label, options.encoder),
     first: readFirst(label, options.withoutPast),
   };
@@ -176,15 +186,30 @@ function readPrompts(label, ids) {
   return several.map((tokens) => Uint32Array.from(tokens));
 }
 
-/** Values for inputs that have no meaning to generate(). */
-function readGiven({ label, inputs: signatures, defaults }, others, given) {
+/**
+ * Adapters of rank 1 that change nothing, for inputs whose default is one of rank 0: graphs have no values without elements, and so calls without an
+ * adapter run with those that have one.
+ */
+function withoutAdapter(signatures, defaults, others) {
+  const isEmpty = ({ name }) => others.includes(name) && defaults?.[name]?.length === 0 && /lora/i.test(name);
+  const zeros = ({ name, dataType, shape }) => {
+    const sizes = shape.map((size) => (typeof size === 'number' ? size : 1));
+    return [name, { data: new ARRAYS[dataType](elementCount(sizes)), shape: sizes }];
+  };
+  return Object.fromEntries(signatures.filter(isEmpty).map(zeros));
+}
+
+/** Values for inputs that have no meaning to generate(). Those of an adapter have no array, because the native side has it. */
+function readGiven({ label, inputs: signatures, defaults }, others, inputs, adapter) {
+  const adapted = adapterInputs(label, adapter, others);
+  const given = { ...withoutAdapter(signatures, defaults, others), ...adapted, ...inputs };
   const unknown = Object.keys(given).find((name) => !others.includes(name));
   if (unknown !== undefined) {
     throw typeError(NAME, label, `options: inputs: found ${quote(unknown)}, allowed ${others.map(quote).join(', ') || 'no name'}`);
   }
   const wanted = signatures.filter(({ name }) => others.includes(name));
   const { values, shapes } = readInputs(NAME, label, wanted, given, { defaults });
-  return { names: wanted.map(({ name }) => name), shapes, arrays: wanted.map(({ name }) => values[name]) };
+  return { names: wanted.map(({ name }) => name), shapes, arrays: wanted.map(({ name }) => (Object.hasOwn(adapted, name) && !Object.hasOwn(inputs, name) ? undefined : values[name])) };
 }
 
 module.exports = { readGiven, readOptions, readPrompts };

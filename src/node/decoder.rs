@@ -9,7 +9,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
 use crate::program::decoder::{
-    Allowed, Choice, ConstantInput, Decoder, Figures, Next, Prefixes, Prompts, Sampling, Session, Work, start,
+    Allowed, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Next, Prefixes, Prompts, Sampling, Session, Work, start,
 };
 use crate::timeline::Wish;
 use std::path::Path;
@@ -33,6 +33,13 @@ pub struct Prefixed {
     prefixes: Arc<Prefixes>,
 }
 
+/// Values of inputs that many calls have in common.
+pub struct Adapted {
+    pub context: Handle,
+    decoder: Handle,
+    values: Vec<ConstantInput>,
+}
+
 impl Drop for Prefixed {
     fn drop(&mut self) {
         // Calls that are under way keep nothing any more.
@@ -40,22 +47,25 @@ impl Drop for Prefixed {
     }
 }
 
-/// `openDecoder(request, model)`: the handle of a decoder whose inputs are being found out; settles with the names of those that need
-/// a value.
+/// `openDecoder(request, model, embedder)`: the handle of a decoder whose inputs are being found out; settles with the names of those that need
+/// a value. `embedder` is the model that embeds tokens, or 0.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
-    let (context, program) = program(call, 1)?;
+    let (context, decoder_program) = program(call, 1)?;
+    let embedder = if call.number(2)? == 0.0 { None } else { Some(program(call, 2)?.1) };
     let decoder = Arc::new(OnceLock::new());
     let (found, outcome) = (decoder.clone(), decoder.clone());
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Decoder(outcome))?;
-    in_background("generate", String::new(), done, move |done| match guarded(|| Decoder::new(program)) {
-        Ok(decoder) => {
-            let _ = found.set(Arc::new(decoder));
-            done.report(Ok(()));
-            Ok(())
+    in_background("generate", String::new(), done, move |done| {
+        match guarded(|| Decoder::new(decoder_program, embedder.map(Embedder::new).transpose()?)) {
+            Ok(decoder) => {
+                let _ = found.set(Arc::new(decoder));
+                done.report(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err((error, done)),
         }
-        Err(error) => Err((error, done)),
     });
     let handle = environment.decoders.borrow_mut().insert(Opened { context, decoder });
     Ok(Some(call.scope.number(handle.to_number())?))
@@ -63,7 +73,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `closeDecoder(decoder)`
 pub fn close<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    drop(call.environment.decoders.borrow_mut().remove(call.handle(0)?));
+    let decoder = call.handle(0)?;
+    call.environment.adapters.borrow_mut().retain(|adapted| adapted.decoder != decoder);
+    drop(call.environment.decoders.borrow_mut().remove(decoder));
     Ok(None)
 }
 
@@ -90,6 +102,37 @@ pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 fn figures_of<'s>(scope: Scope<'s>, figures: &Figures) -> Result<Vec<Value<'s>>> {
     let Figures { bytes, sequences, hits, misses, reused } = *figures;
     [bytes as f64, sequences as f64, hits as f64, misses as f64, reused as f64].into_iter().map(|x| scope.number(x)).collect()
+}
+
+/// `createAdapter(decoder, names, shapes, arrays)`: the handle of values of inputs that calls share.
+pub fn create_adapter<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (context, _) = opened(call, 0)?;
+    let (decoder, values) = (call.handle(0)?, values(call, 1, &[])?);
+    let values = values.into_iter().map(|value| ConstantInput { is_shared: true, ..value }).collect();
+    let handle = call.environment.adapters.borrow_mut().insert(Adapted { context, decoder, values });
+    Ok(Some(call.scope.number(handle.to_number())?))
+}
+
+/// `destroyAdapter(adapter)`
+pub fn destroy_adapter<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.adapters.borrow_mut().remove(call.handle(0)?));
+    Ok(None)
+}
+
+/// The values of inputs, in three lists from an argument on: names, shapes and arrays. What has no array is one of those that are `shared`.
+fn values(call: &Call<'_>, index: usize, shared: &[ConstantInput]) -> Result<Vec<ConstantInput>> {
+    let array = |scope: Scope<'_>, value: Value<'_>| {
+        if scope.type_of(value)? == Type::Undefined { Ok(None) } else { bytes::copy(scope, value).map(Some) }
+    };
+    let names: Vec<String> = call.scope.elements(call.value(index), Scope::as_string)?;
+    let shapes: Vec<Vec<u32>> =
+        call.scope.elements(call.value(index + 1), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
+    let arrays: Vec<Option<crate::memory::Bytes>> = call.scope.elements(call.value(index + 2), array)?;
+    let value = |((name, shape), bytes): ((String, Vec<u32>), Option<crate::memory::Bytes>)| match bytes {
+        Some(bytes) => Ok(ConstantInput { name, shape, bytes: Arc::new(bytes), ..ConstantInput::default() }),
+        None => shared.iter().find(|other| other.name == name).cloned().ok_or_else(|| stale("value")),
+    };
+    names.into_iter().zip(shapes).zip(arrays).map(value).collect()
 }
 
 /// `createPrefixes(decoder, bytes, least)`: the handle of what calls keep for each other, of at most so many bytes, where at least so many tokens
@@ -180,9 +223,9 @@ fn session(call: &Call<'_>, index: usize) -> Result<Arc<Session>> {
     Ok(sessions.get(call.handle(index)?).ok_or_else(|| stale("session"))?.session.clone())
 }
 
-/// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays)`: settles with the number of
+/// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays, adapter, featureTokens, features)`: settles with the number of
 /// tokens of each prompt that are remembered. The numbers are temperature, topK, topP, minP, and the penalties of repetition, presence
-/// and frequency; a negative seed is none.
+/// and frequency; a negative seed is none. What has no array is a value of the adapter, which is 0 for none.
 pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let session = session(call, 1)?;
@@ -192,23 +235,25 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let biased: Vec<u32> = call.unsigned_list(5)?;
     let biases: Vec<f64> = call.scope.elements(call.value(6), Scope::as_number)?;
     let seed = call.number(7)?;
-    let names: Vec<String> = call.scope.elements(call.value(8), Scope::as_string)?;
-    let shapes: Vec<Vec<u32>> = call.scope.elements(call.value(9), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
-    let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(10), bytes::copy)?;
+    let shared = match call.number(11)? {
+        0.0 => Vec::new(),
+        _ => {
+            let adapters = call.environment.adapters.borrow();
+            adapters.get(call.handle(11)?).ok_or_else(|| stale("adapter"))?.values.clone()
+        }
+    };
+    let given = values(call, 8, &shared)?;
+    let tokens: Vec<u32> = call.unsigned_list(12)?;
+    let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(13), bytes::copy)?;
+    let features = tokens.into_iter().zip(arrays).map(|(token, bytes)| Given { token, bytes: Arc::new(bytes) }).collect();
     let &[temperature, top_k, top_p, min_p, repetition, presence, frequency] = &numbers[..] else {
         return Err(stale("list of seven numbers"));
     };
     let bias = biased.into_iter().zip(biases).map(|(id, bias)| (id, bias as f32)).collect();
     let sampling = Sampling { temperature, top_k: top_k as usize, top_p, min_p, repetition, presence, frequency, bias };
-    let given = names
-        .into_iter()
-        .zip(shapes)
-        .zip(arrays)
-        .map(|((name, shape), bytes)| ConstantInput { name, shape, bytes: Arc::new(bytes), ..ConstantInput::default() })
-        .collect();
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given }), Wish::default(), done);
+    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given, features }), Wish::default(), done);
     Ok(None)
 }
 

@@ -12,7 +12,7 @@ use super::call;
 use super::commands::CommandBuffer;
 use super::compute::Reasons;
 use super::contexts::Context;
-use super::decoder::{Opened, Prefixed, Remembered};
+use super::decoder::{Adapted, Opened, Prefixed, Remembered};
 use super::described::Described;
 use super::external::{self, External};
 use super::graphs::{Builder, Graph};
@@ -52,6 +52,7 @@ pub struct Environment {
     pub decoders: RefCell<Slab<Opened>>,
     pub sessions: RefCell<Slab<Remembered>>,
     pub prefixes: RefCell<Slab<Prefixed>>,
+    pub adapters: RefCell<Slab<Adapted>>,
     pub stepped: RefCell<Slab<Stepped>>,
     /// Memory alone, which stays when its context goes.
     pub values: RefCell<Slab<Kept>>,
@@ -190,6 +191,7 @@ impl Environment {
             decoders: RefCell::default(),
             sessions: RefCell::default(),
             prefixes: RefCell::default(),
+            adapters: RefCell::default(),
             stepped: RefCell::default(),
             values: RefCell::default(),
             watches: RefCell::default(),
@@ -209,6 +211,7 @@ impl Environment {
         self.models.borrow_mut().retain(|model| stays(model.context));
         self.sessions.borrow_mut().retain(|session| stays(session.context));
         self.prefixes.borrow_mut().retain(|prefixes| stays(prefixes.context));
+        self.adapters.borrow_mut().retain(|adapted| stays(adapted.context));
         self.decoders.borrow_mut().retain(|decoder| stays(decoder.context));
         self.commands.borrow_mut().retain(|commands| stays(commands.context));
         self.tensors.borrow_mut().retain(|tensor| stays(tensor.context));

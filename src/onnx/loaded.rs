@@ -206,7 +206,18 @@ impl Loaded {
         let mut inputs = dimensions::inputs(graph, &|name| constants.contains(name))?;
         for (name, _, dimensions) in &mut inputs {
             if let Some(tensor) = defaults.get(name.as_str()) {
-                *dimensions = tensor.shape.iter().map(|&size| Dimension::Size(size as u32)).collect();
+                let declared = std::mem::take(dimensions);
+                // One without elements stands for no adapter: those of any rank may take its place.
+                let stays_open = |axis: usize, size: usize| {
+                    let is_open = matches!(declared.get(axis), Some(Dimension::Named(_) | Dimension::Unknown));
+                    size == 0 && is_open && declared.len() == tensor.shape.len()
+                };
+                let sizes = tensor.shape.iter().enumerate();
+                let dimension = |(axis, &size): (usize, &usize)| match stays_open(axis, size) {
+                    true => declared[axis].clone(),
+                    false => Dimension::Size(size as u32),
+                };
+                *dimensions = sizes.map(dimension).collect();
             }
         }
         let infos: HashMap<&str, &ValueInfoProto> = graph.input.iter().map(|info| (info.name.as_str(), info)).collect();
@@ -238,6 +249,7 @@ impl Loaded {
             let element_type = info.and_then(|info| dimensions::element_type(info, data_type)).unwrap_or(data_type.name());
             let form = info.map_or(Ok(Form::TENSOR), |info| dimensions::value_type(info).map(|(form, ..)| form))?;
             let default = match defaults.get(name.as_str()) {
+                Some(tensor) if tensor.shape.contains(&0) => Some(Bytes::new()),
                 Some(tensor) => {
                     let (_, bytes) = tensor.to_operand().map_err(|error| error.of("initializer", &name))?;
                     Some(Bytes::copy_from_slice(bytes.as_slice()))

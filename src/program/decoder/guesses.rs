@@ -349,6 +349,9 @@ impl Decoder {
 
     /// Why guesses cannot be checked, if that is known.
     pub(super) fn refuses_guesses(&self) -> Option<Error> {
+        if self.embedder.is_some() {
+            return Some(refused("found a decoder that takes embeddings, allowed one that takes tokens"));
+        }
         if self.has_states() {
             return Some(refused("found states that cannot go back to fewer tokens, allowed caches of keys and values"));
         }

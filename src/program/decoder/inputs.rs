@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value of an input that is the same for every step of a sequence.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ConstantInput {
     pub name: String,
     pub shape: Vec<u32>,
@@ -19,7 +19,11 @@ pub struct ConstantInput {
     /// Rows of zeros in front, if it is filled up ([`Roles::filled_up`]).
     pub padding: Option<usize>,
     /// The same on a device whose memory is elsewhere, once it was wanted.
-    pub on_device: Mutex<Option<Arc<Memory>>>,
+    pub on_device: Arc<Mutex<Option<Arc<Memory>>>>,
+    /// Whether it is that of many calls, and not kept by one.
+    pub is_shared: bool,
+    /// What such a value is when it is filled up.
+    pub longer: Arc<Mutex<Option<ConstantInput>>>,
 }
 
 impl ConstantInput {
@@ -54,6 +58,8 @@ impl ConstantInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Ids,
+    /// The embeddings of the tokens, in their place.
+    Embeddings,
     /// Which of all positions count, those of the cache before the new ones. Whether it is as long as these: one of a fixed size has more
     /// behind them.
     Mask {
@@ -102,6 +108,8 @@ pub struct Extent {
     pub states: Vec<Vec<u32>>,
     /// The shapes of what is given.
     pub given: Vec<Vec<u32>>,
+    /// Whether the tokens are rows of features.
+    pub takes_features: bool,
     /// The length that this is filled up to, if it is.
     pub filled_up: Option<usize>,
 }
@@ -130,24 +138,31 @@ impl Roles {
     /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
     pub fn of(loaded: &Loaded, caches: &Caches, counts: &[(usize, Filled)], are_fixed: bool) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
+        let has_ids = loaded.inputs().iter().any(|input| role(input, caches) == Some(Role::Ids));
         for (at, input) in loaded.inputs().iter().enumerate() {
             if !input.form.is_tensor() {
                 let text = format!("found the input {:?}, a sequence or an optional value, allowed tensors", input.name);
                 return Err(Error::new(Kind::NotSupported, text));
             }
             let filled = counts.iter().find(|(count, _)| *count == at).map(|&(_, filled)| Role::Filled(filled));
-            let role = filled.or_else(|| role(input, caches)).unwrap_or(Role::Constant(others.len()));
+            let is_embeddings = input.name == "inputs_embeds" && !has_ids;
+            let embeddings = || is_embeddings.then_some(Role::Embeddings);
+            let role = filled.or_else(|| role(input, caches)).or_else(embeddings).unwrap_or(Role::Constant(others.len()));
             if let Role::Constant(_) = role {
                 others.push(input.name.clone());
             }
             inputs.push((role, input.clone()));
         }
         let find = |is_wanted: fn(Role) -> bool| inputs.iter().find(|(role, _)| is_wanted(*role)).map(|(_, input)| input);
-        let Some(ids) = find(|role| role == Role::Ids) else {
-            return Err(Error::new(Kind::NotSupported, "found no input 'input_ids', allowed a decoder that takes tokens"));
-        };
-        if ids.shape.len() != 2 {
-            return Err(unlike(ids, "[batch, sequence]"));
+        match (find(|role| role == Role::Ids), find(|role| role == Role::Embeddings)) {
+            (Some(ids), _) if ids.shape.len() != 2 => return Err(unlike(ids, "[batch, sequence]")),
+            (None, Some(embeddings)) if embeddings.shape.len() != 3 || !matches!(embeddings.shape[2], Size::Known(_)) => {
+                return Err(unlike(embeddings, "[batch, sequence, size]"));
+            }
+            (None, None) => {
+                return Err(Error::new(Kind::NotSupported, "found no input 'input_ids', allowed a decoder that takes tokens"));
+            }
+            _ => {}
         }
         if let Some(mask) = find(|role| matches!(role, Role::Mask { .. }))
             && mask.shape.len() != 2
@@ -155,6 +170,20 @@ impl Roles {
             return Err(unlike(mask, "[batch, total sequence]"));
         }
         Ok(Roles { are_fixed, inputs, others })
+    }
+
+    /// # Errors
+    /// `NotSupportedError` where a model of embeddings is missing, or is not read.
+    pub fn require_embedder(&self, is_there: bool) -> Result<()> {
+        let takes = self.inputs.iter().any(|(role, _)| *role == Role::Embeddings);
+        let text = match (takes, is_there) {
+            (true, false) => "found a decoder with the input 'inputs_embeds', allowed with a model that embeds tokens (embed)",
+            (false, true) => {
+                "found a model that embeds tokens, allowed with a decoder that has the input 'inputs_embeds' and no tokens"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(Kind::NotSupported, text))
     }
 
     /// Whether the prompt and the step are branches of one file.
@@ -165,7 +194,9 @@ impl Roles {
     /// Whether a step has one token: by its shape, or because the model is the half of an export that comes behind the first step. It has the
     /// caches of the encoder as they are, and was tried with one token, so a mask that keeps several apart may be missing.
     pub fn takes_one(&self) -> bool {
-        let is_one = |(role, input): &(Role, OpenInput)| *role == Role::Ids && input.shape.get(1) == Some(&Size::Known(1));
+        let is_one = |(role, input): &(Role, OpenInput)| {
+            matches!(role, Role::Ids | Role::Embeddings) && input.shape.get(1) == Some(&Size::Known(1))
+        };
         let is_of_encoder = |name: &String| name.starts_with("past_key_values.") && name.contains(".encoder.");
         self.inputs.iter().any(is_one) || self.others.iter().any(is_of_encoder)
     }
@@ -208,7 +239,11 @@ impl Roles {
     /// Those of [`Roles::checked`]; `TypeError` for another number of rows.
     pub fn given(&self, constants: Vec<ConstantInput>, prompts: usize) -> Result<Vec<Arc<Vec<ConstantInput>>>> {
         let all = self.checked(constants)?;
-        let batch = self.inputs.iter().find(|(role, _)| *role == Role::Ids).and_then(|(_, ids)| ids.shape.first());
+        let batch = self
+            .inputs
+            .iter()
+            .find(|(role, _)| matches!(role, Role::Ids | Role::Embeddings))
+            .and_then(|(_, ids)| ids.shape.first());
         let has_rows = |constant: &ConstantInput| {
             let input = self.inputs.iter().find(|(_, input)| input.name == constant.name).map(|(_, input)| input);
             let first = input.and_then(|input| input.shape.first());
@@ -229,7 +264,10 @@ impl Roles {
         }
         let of_prompt = |prompt: usize| {
             let own = |constant: &ConstantInput| {
-                let rows = if has_rows(constant) { constant.shape[0] as usize } else { 1 };
+                if !has_rows(constant) {
+                    return Ok(constant.clone());
+                }
+                let rows = constant.shape[0] as usize;
                 let length = constant.bytes.len() / rows;
                 let first = if rows == 1 { 0 } else { prompt * length };
                 let mut shape = constant.shape.clone();
@@ -244,10 +282,14 @@ impl Roles {
         (0..prompts).map(of_prompt).collect()
     }
 
-    /// The dimensions of an input that may be as long as what is given: they are open, and not the number of sequences.
-    fn open_axes(input: &OpenInput) -> impl Iterator<Item = usize> {
-        let is_open = |(axis, size): (usize, &Size)| (axis > 0 && matches!(size, Size::Open(_))).then_some(axis);
-        input.shape.iter().enumerate().filter_map(is_open)
+    /// The dimensions of an input that may be as long as what is given: they are open, and not the number of sequences. That is the first one,
+    /// but for matrices, as adapters have them, where it has another name.
+    fn open_axes(&self, input: &OpenInput) -> Vec<usize> {
+        let tokens = self.inputs.iter().find(|(role, _)| matches!(role, Role::Ids | Role::Embeddings));
+        let batch = tokens.and_then(|(_, tokens)| tokens.shape.first());
+        let is_matrix = input.shape.len() == 2 && input.data_type.is_float() && input.shape.first() != batch;
+        let is_open = |axis: &usize| (*axis > 0 || is_matrix) && matches!(input.shape[*axis], Size::Open(_));
+        (0..input.shape.len()).filter(is_open).collect()
     }
 
     /// The input of something that is given.
@@ -258,7 +300,7 @@ impl Roles {
     /// How long what is given is: the one size of all open dimensions.
     pub fn given_length(&self, given: &[ConstantInput]) -> Option<usize> {
         let sizes = given.iter().flat_map(|constant| {
-            let axes = self.input_of(constant).into_iter().flat_map(Roles::open_axes);
+            let axes = self.input_of(constant).into_iter().flat_map(|input| self.open_axes(input));
             axes.filter_map(move |axis| constant.shape.get(axis).copied())
         });
         let sizes: Vec<u32> = sizes.collect();
@@ -272,14 +314,14 @@ impl Roles {
     /// `UnknownError` when there is no memory for it.
     pub fn filled_up(&self, given: &[ConstantInput], from: usize, to: usize) -> Result<Vec<ConstantInput>> {
         let fill = |constant: &ConstantInput| {
-            let Some(axis) = self.input_of(constant).and_then(|input| Roles::open_axes(input).next()) else {
-                return Ok(ConstantInput {
-                    name: constant.name.clone(),
-                    shape: constant.shape.clone(),
-                    bytes: constant.bytes.clone(),
-                    ..ConstantInput::default()
-                });
+            let Some(axis) = self.input_of(constant).and_then(|input| self.open_axes(input).first().copied()) else {
+                return Ok(constant.clone());
             };
+            let mut known = constant.is_shared.then(|| constant.longer.lock().unwrap_or_else(PoisonError::into_inner));
+            let is_wanted = |longer: &&ConstantInput| longer.shape.get(axis) == Some(&(to as u32));
+            if let Some(longer) = known.as_ref().and_then(|known| (**known).as_ref()).filter(is_wanted) {
+                return Ok(longer.clone());
+            }
             let mut shape = constant.shape.clone();
             shape[axis] = to as u32;
             let blocks: usize = constant.shape[..axis].iter().map(|&size| size as usize).product();
@@ -289,13 +331,18 @@ impl Roles {
             for (into, from) in bytes.chunks_exact_mut((front + block).max(1)).zip(constant.bytes.chunks_exact(block.max(1))) {
                 into[front..].copy_from_slice(from);
             }
-            Ok(ConstantInput {
+            let longer = ConstantInput {
                 name: constant.name.clone(),
                 shape,
                 bytes: Arc::new(bytes),
                 padding: Some(to - from),
+                is_shared: constant.is_shared,
                 ..ConstantInput::default()
-            })
+            };
+            if let Some(known) = &mut known {
+                **known = Some(longer.clone());
+            }
+            Ok(longer)
         };
         given.iter().map(fill).collect()
     }
@@ -311,7 +358,7 @@ impl Roles {
                 _ => None,
             };
             let Some(shape) = shape else { continue };
-            for axis in Roles::open_axes(input) {
+            for axis in self.open_axes(input) {
                 if let Some(size) = shape.get_mut(axis)
                     && *size as usize == filled_up
                 {
@@ -355,7 +402,7 @@ impl Roles {
         let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         for (role, input) in &self.inputs {
             let meant: Vec<(usize, u32)> = match role {
-                Role::Ids => vec![(0, 1), (1, tokens)],
+                Role::Ids | Role::Embeddings => vec![(0, 1), (1, tokens)],
                 Role::Mask { .. } => vec![(0, 1), (1, rows + tokens)],
                 Role::Rows(number) => vec![(caches.rows[*number].axis, rows)],
                 Role::Constant(number) => extent.given[*number].iter().copied().enumerate().collect(),
@@ -391,6 +438,7 @@ impl Roles {
                 let meant = match role {
                     Role::Ids | Role::Positions if axis + 1 == rank => Some(tokens),
                     Role::Places => Some(tokens),
+                    Role::Embeddings if axis == 1 => Some(tokens),
                     Role::Mask { .. } if axis == 1 => Some(rows + tokens),
                     // Whatever size the file gives it.
                     Role::Rows(number) if self.are_fixed && caches.rows[*number].axis == axis => {
@@ -443,7 +491,7 @@ impl Roles {
             let is_known = match role {
                 Role::LogitsToKeep | Role::UsesCache | Role::Filled(_) => true,
                 Role::Mask { .. } | Role::Positions | Role::Places => extent.way.knows_positions,
-                Role::Ids | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
+                Role::Ids | Role::Embeddings | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
             };
             if is_known {
                 let &Extent { rows, tokens: new, uses_cache, keeps_all, .. } = extent;
@@ -482,7 +530,7 @@ pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i
     // The same for each of what comes before the last axis: a position may have several dimensions.
     let each = |one: Vec<i64>| one.repeat(count.checked_div(one.len()).unwrap_or(0));
     Ok(match role {
-        Role::Ids => tokens.iter().map(|&id| i64::from(id)).collect(),
+        Role::Ids | Role::Embeddings => tokens.iter().map(|&id| i64::from(id)).collect(),
         Role::Mask { grows } => {
             let width = shape.last().map_or(0, |&size| size as usize);
             let first = if grows { padding } else { 0 };

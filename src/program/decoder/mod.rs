@@ -10,6 +10,7 @@
 //! goes back to fewer tokens.
 
 mod draft;
+mod embedding;
 mod generation;
 mod guesses;
 mod inputs;
@@ -24,6 +25,7 @@ mod session;
 mod together;
 mod ways;
 
+pub use embedding::{Embedder, Given};
 pub use inputs::ConstantInput;
 pub use prefixes::{Figures, Prefixes};
 pub use sampling::{Allowed, Choice, Sampling};
@@ -48,6 +50,9 @@ pub struct Decoder {
     /// The model's graph as one whose caches grow, if they have a fixed size in the file.
     fixed: Option<FixedCaches>,
     roles: Roles,
+    /// Makes what the decoder takes in the place of tokens.
+    embedder: Option<Embedder>,
+    features: Mutex<embedding::Features>,
     /// The output that has a number for each token there is.
     logits: String,
     plans: Table<Extent, Plan>,
@@ -75,7 +80,7 @@ impl Decoder {
     ///
     /// # Errors
     /// `NotSupportedError` for a model that is no decoder.
-    pub fn new(program: Arc<Program>) -> Result<Decoder> {
+    pub fn new(program: Arc<Program>, embedder: Option<Embedder>) -> Result<Decoder> {
         let mut caches = caches::find(&program.loaded, &program.bounds)?;
         let found = fixed_caches::find(&program.loaded)?;
         let counts = found.as_ref().map(|fixed| fixed.counts.clone()).unwrap_or_default();
@@ -99,13 +104,14 @@ impl Decoder {
             return Err(Error::new(Kind::NotSupported, text));
         }
         let roles = Roles::of(&program.loaded, &caches, &counts, fixed.is_some())?;
+        roles.require_embedder(embedder.is_some())?;
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()
         });
         // Where the encoder is read, exporters may have left the mask out that keeps the tokens of a later step apart: they have tried it with one.
         let reads_encoder = !caches.states.is_empty() || !roles.others.is_empty();
         let begins_alone = AtomicBool::new(roles.has_branches() && reads_encoder);
-        let (fills_up, pace, scheduler, together, guessing) = Default::default();
+        let (features, fills_up, pace, scheduler, together, guessing) = Default::default();
         let plans = Table::new(true);
         let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
         Ok(Decoder {
@@ -113,6 +119,8 @@ impl Decoder {
             caches,
             fixed,
             roles,
+            embedder,
+            features,
             logits,
             plans,
             begins_alone,

@@ -1,6 +1,7 @@
 //! Prompts in pieces: how many tokens the next piece has, and how long pieces take.
 
 use super::Decoder;
+use super::embedding::of_a_kind;
 use super::scheduler::Feed;
 use crate::error::Result;
 use crate::timeline::Watch;
@@ -21,6 +22,7 @@ impl Decoder {
     /// How many tokens the next piece has a plan for, and how many of the prompt it takes: at most so many, or as many as its pace allows.
     pub(super) fn next_piece(&self, feed: &Feed, most: Option<usize>) -> (usize, usize) {
         let left = feed.pending.len() - 1;
+        let left = if self.embedder.is_some() { of_a_kind(&feed.pending[..left]) } else { left };
         if self.roles.takes_one() {
             return (1, 1);
         }
@@ -39,7 +41,7 @@ impl Decoder {
         let (count, taken) = loop {
             watch.check()?;
             let (count, taken) = self.next_piece(feed, most);
-            match self.plan_of(&feed.sequence, count) {
+            match self.plan_of(&feed.sequence, count, feed.pending.first()) {
                 Err(_) if count > 1 && self.can_begin_alone() => {}
                 Err(error) => return Err(error),
                 Ok(_) => break (count, taken),

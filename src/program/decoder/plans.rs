@@ -34,7 +34,7 @@ impl Decoder {
         };
         let is_wanted = |(name, id): &(String, OperandId)| self.is_used(name) && !passes(name, *id);
         graph.outputs = graph.outputs.iter().filter(|output| is_wanted(output)).cloned().collect();
-        Ok((graph, part.most_bytes))
+        self.embedded((graph, part.most_bytes), extent)
     }
 
     /// Whether the output of that name is looked at: a cache, a state or the logits.

@@ -110,7 +110,9 @@ fn row_of(like: &Descriptor) -> usize {
 
 /// A sequence with the rows of its caches, if nothing else is needed to go on from it.
 fn whole(sequence: Sequence) -> Option<(Sequence, Vec<Rows>)> {
-    let rows = sequence.all_rows().filter(|_| sequence.given.is_empty())?;
+    let rows = sequence
+        .all_rows()
+        .filter(|_| sequence.given.is_empty() && !sequence.tokens.iter().any(|id| *id >= super::embedding::FIRST))?;
     Some((sequence, rows))
 }
 

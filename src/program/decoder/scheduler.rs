@@ -527,7 +527,7 @@ impl Decoder {
             return Some(job);
         }
         let length = job.feed.sequence.tokens.len();
-        let form = self.form(&job.feed.sequence, tokens, length == 0);
+        let form = self.form_behind(&job.feed.sequence, tokens, job.feed.pending.first());
         if self.plans.has_plan(&self.extent_of(&form, length)).is_some() {
             return Some(job);
         }

@@ -1,6 +1,7 @@
 //! What is remembered of a sequence, and its steps: the values of the model's inputs, and what becomes of its outputs.
 
 use super::Decoder;
+use super::embedding;
 use super::inputs::{ConstantInput, Extent, Role, StepTokens, bytes, numbers};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
@@ -70,7 +71,8 @@ impl Sequence {
         let rows = self.rows.iter().flatten().map(Rows::memory);
         let states = self.states.iter().filter_map(|(_, memory)| memory.as_ref());
         let states = states.map(|memory| (Arc::as_ptr(memory).addr(), memory.byte_length()));
-        let given = self.given.iter().map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len()));
+        let own = self.given.iter().filter(|constant| !constant.is_shared);
+        let given = own.map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len()));
         rows.chain(states).chain(given.filter(|(_, bytes)| *bytes > 0)).collect()
     }
 
@@ -117,9 +119,14 @@ impl Decoder {
     ///
     /// # Errors
     /// As [`Decoder::plan_for`].
-    pub(super) fn plan_of(&self, sequence: &Sequence, tokens: usize) -> Result<(Extent, Arc<Plan>)> {
-        let length = sequence.tokens.len();
-        self.plan_for(&self.form(sequence, tokens, length == 0), length)
+    pub(super) fn plan_of(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Result<(Extent, Arc<Plan>)> {
+        self.plan_for(&self.form_behind(sequence, tokens, first), sequence.tokens.len())
+    }
+
+    /// What a step of so many tokens is behind a sequence, of which the first one may be a row of features.
+    pub(super) fn form_behind(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Extent {
+        let takes_features = first.is_some_and(|id| *id >= embedding::FIRST);
+        Extent { takes_features, ..self.form(sequence, tokens, sequence.tokens.is_empty()) }
     }
 
     /// Whether it remembers what cannot go back to fewer tokens. A sequence knows that of itself only behind its first step.
@@ -147,7 +154,7 @@ impl Decoder {
     /// Those of making a plan and of running it. The sequence is as it was before, then.
     pub(super) fn step(&self, sequence: &mut Sequence, tokens: &[u32], wanted: usize, watch: &Watch) -> Result<Vec<Vec<f32>>> {
         let form = match wanted {
-            ..=1 => self.form(sequence, tokens.len(), sequence.tokens.is_empty()),
+            ..=1 => self.form_behind(sequence, tokens.len(), tokens.first()),
             _ => self.form_of_guesses(sequence, tokens.len()),
         };
         let (extent, plan) = self.plan_for(&form, sequence.tokens.len())?;
@@ -254,6 +261,14 @@ impl Step for DecoderStep<'_> {
                 _ => Bytes::zeroed(descriptor.byte_length()).map(InputValue::Bytes),
             },
             Role::Constant(number) => self.given[number].value(descriptor, allocator),
+            Role::Embeddings if descriptor.data_type.is_float() => {
+                self.decoder.feature_rows(self.tokens.tokens).map(InputValue::Bytes)
+            }
+            // The model that embeds them takes the tokens.
+            Role::Embeddings => {
+                let numbers = numbers(Role::Ids, &descriptor.shape, &self.tokens)?;
+                bytes(descriptor.data_type.into(), &descriptor.shape, &numbers).map(InputValue::Bytes)
+            }
             role => {
                 let numbers = numbers(role, &descriptor.shape, &self.tokens)?;
                 bytes(input.element(), &descriptor.shape, &numbers).map(InputValue::Bytes)

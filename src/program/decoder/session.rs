@@ -2,6 +2,7 @@
 
 use super::Decoder;
 use super::draft::{Draft, Drafted};
+use super::embedding::Given;
 use super::generation::Generation;
 use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
 use super::inputs::ConstantInput;
@@ -34,6 +35,8 @@ struct State {
     sequences: Vec<Generation>,
     sampling: Option<Sampling>,
     speculation: Option<Speculation>,
+    /// They are there for as long as the prompts are read.
+    features: Vec<Given>,
 }
 
 /// How the sequences of a call guess.
@@ -76,6 +79,8 @@ pub struct Prompts {
     pub seed: Option<u64>,
     /// Values of inputs that have no meaning here.
     pub given: Vec<ConstantInput>,
+    /// What stands for tokens in prompts.
+    pub features: Vec<Given>,
 }
 
 /// Works on a thread of its own.
@@ -148,12 +153,15 @@ impl Session {
     /// says so.
     fn keeper(&self) -> Keeper {
         let by_default = || (!self.decoder.begins_alone()).then(|| self.decoder.prefixes.clone());
-        Keeper::new(self.prefixes.clone().or_else(by_default))
+        let prefixes = self.prefixes.clone().or_else(by_default);
+        Keeper::new(prefixes.filter(|_| self.decoder.can_keep()))
     }
 
     /// Each sequence begins with the longest prefix of its prompt that is known.
     fn begin(&self, begin: Prompts) -> Result<Next> {
-        let Prompts { prompts, count, sampling, seed, given } = begin;
+        let Prompts { mut prompts, count, sampling, seed, given, mut features } = begin;
+        let told = prompts.clone();
+        self.decoder.place_features(&mut prompts, &mut features)?;
         let given = self.decoder.given(given, prompts.len())?;
         let mut state = self.lock();
         let mut random = Random::new(seed);
@@ -162,13 +170,13 @@ impl Session {
         sequences.clear();
         // Without them the tokens are the same.
         let speculation = speculation.as_ref().filter(|_| self.decoder.refuses_guesses().is_none());
-        for (prompt, given) in prompts.iter().zip(given) {
+        for ((prompt, told), given) in prompts.iter().zip(&told).zip(given) {
             let keeper = self.keeper();
             let found = keeper.begin(prompt, &given);
             let sequence = found.unwrap_or_else(|| Sequence::new(given));
             known.push(sequence.tokens.len());
             let pending = prompt[sequence.tokens.len()..].to_vec();
-            let occurrences = Occurrences::of(prompt);
+            let occurrences = Occurrences::of(told);
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
             let feed = Feed { sequence, pending, keeper, ..Feed::default() };
             let guesser = speculation.as_ref().map(|of| Guesser::new(of.origin, prompt, of.most, of.fixed));
@@ -180,13 +188,13 @@ impl Session {
                 sequences.push(copy);
             }
         }
-        state.sampling = Some(sampling);
+        (state.sampling, state.features) = (Some(sampling), features);
         Ok(Next::Begun(known))
     }
 
     fn next(&self, wanted: &[usize], chooses: bool, allowed: &[Option<Allowed>]) -> Result<Next> {
         let mut state = self.lock();
-        let State { sequences, sampling, speculation } = &mut *state;
+        let State { sequences, sampling, speculation, .. } = &mut *state;
         let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
         let allowed_of = |number: usize| {
             let place = wanted.iter().position(|&other| other == number);

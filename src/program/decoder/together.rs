@@ -10,6 +10,7 @@
 //!   times ([`divide`]).
 
 use super::Decoder;
+use super::embedding;
 use super::guesses::SIZES_TOGETHER;
 use super::inputs::{ConstantInput, Extent, Role};
 use super::scheduler::{Feed, Logits, filled_up};
@@ -182,9 +183,11 @@ impl Decoder {
         let suits = |sequence: &Sequence| {
             !sequence.tokens.is_empty() && self.form(sequence, 1, false) == form && way_of(sequence) == Some(way)
         };
-        let mut steps: Vec<usize> = (0..feeds.len()).filter(|&number| suits(&feeds[number].sequence)).collect();
+        let is_token = |feed: &Feed| feed.pending.first().is_some_and(|id| *id < embedding::FIRST);
+        let is_joined = |&number: &usize| suits(&feeds[number].sequence) && is_token(feeds[number]);
+        let mut steps: Vec<usize> = (0..feeds.len()).filter(is_joined).collect();
         steps.truncate(MOST);
-        if steps.len() < 2 {
+        if steps.len() < 2 || steps[0] != 0 {
             return None;
         }
         let longest = steps.iter().map(|&number| feeds[number].sequence.tokens.len()).max().unwrap_or_default();
