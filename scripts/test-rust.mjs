@@ -3,6 +3,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { buildAddon, constrainEnv, constrainManifest, withFeatures } from './addon.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
+import { getMesa } from './mesa.mjs';
 import { inRepository } from './repository.mjs';
 import { driver } from './swiftshader.mjs';
 
@@ -43,12 +44,12 @@ export async function testConstrain(tally) {
 }
 
 /**
- * The suites of vectors and properties on a GPU whose optional features are switched off. Where there is no adapter, not even
- * one in software, they say so and test nothing.
+ * The suites of vectors and properties on a GPU whose optional features are switched off, and which has the limits that WebGPU promises of
+ * every device. Where there is no adapter, not even one in software, they say so and test nothing.
  */
 export async function testPlainGpu(tally) {
-  console.log('\n== cargo test, WEBNN_GPU_FEATURES=none');
-  const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
+  console.log('\n== cargo test, WEBNN_GPU_FEATURES=none WEBNN_GPU_LIMITS=least');
+  const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_GPU_LIMITS: 'least', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
   const suites = ['--test', 'vectors', '--test', 'properties', '--test', 'gpu_sizes'];
   const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts', 'special::lines', 'magnitudes::'];
   await count(tally, 'plain GPU', [...profile, ...suites, '--', ...tests], env);
@@ -68,6 +69,24 @@ export async function testSwiftShader(tally) {
   await count(tally, 'SwiftShader: vectors', [...profile, '--test', 'vectors', '--', 'wgpu'], env);
   const tests = ['valid_calls_compute', 'special::', 'magnitudes::', 'chains::'];
   await count(tally, 'SwiftShader: properties', [...profile, '--test', 'properties', '--', ...tests], env);
+}
+
+/**
+ * The vectors and properties on a Mesa that has `shader-f16`, for wgpu and for Dawn, whose other drivers lack it; and sums with subgroups of 4 and
+ * 16. Where it cannot be had, that is said.
+ */
+export async function testMesa(tally) {
+  console.log('\n== cargo test, a newer Mesa');
+  const mesa = await getMesa();
+  if (mesa === undefined) return;
+  const env = { VK_DRIVER_FILES: mesa, WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2', WEBNN_SHARE: process.env.WEBNN_SWEEP === 'all' ? '1' : '8' };
+  await count(tally, 'Mesa: vectors', [...profile, '--test', 'vectors', '--', 'wgpu'], env);
+  await count(tally, 'Mesa: properties', [...profile, '--test', 'properties', '--', 'valid_calls_compute'], env);
+  await count(tally, 'Mesa: chains on Dawn', [...profile, '--test', 'properties', '--', 'chains::'], { ...env, WEBNN_RUNNERS: 'reference,wgpu,dawn' });
+  for (const bits of ['128', '512']) {
+    const sums = [...profile, '--test', 'gpu_sizes', '--', 'reductions', 'normalizations'];
+    await count(tally, `Mesa: sums, vectors of ${bits} bits`, sums, { ...env, LP_NATIVE_VECTOR_WIDTH: bits });
+  }
 }
 
 /**

@@ -6,13 +6,13 @@ import { setUp } from './setup.mjs';
 import { getSwiftShader } from './swiftshader.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
-import { testConstrain, testFaults, testInstructionSets, testMatrixRegisters, testPlainGpu, testPortability, testRust, testSwiftShader } from './test-rust.mjs';
+import { testConstrain, testFaults, testInstructionSets, testMatrixRegisters, testMesa, testPlainGpu, testPortability, testRust, testSwiftShader } from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
 import { testVitest } from './test-vitest.mjs';
 
 const { rust } = await setUp();
 const tally = new Tally();
-const inRust = [testRust, testConstrain, testInstructionSets, testMatrixRegisters, testPlainGpu, testSwiftShader, testPortability, testFaults];
+const inRust = [testRust, testConstrain, testInstructionSets, testMatrixRegisters, testMesa, testPlainGpu, testSwiftShader, testMesa, testPortability, testFaults];
 const inJavaScript = [() => testJavaScript(tally, process.argv.slice(2)), testVitest, testTypings];
 if (!rust) console.log('cargo was not found: the tests in Rust, and those of failures on purpose, are left out');
 await getSwiftShader();
