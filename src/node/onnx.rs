@@ -175,6 +175,7 @@ pub fn guarded<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result
 /// for the default, or for no limit of memory, and no name of how to compute for the context's. Digests are a list of an algorithm and values, or
 /// empty; the model's own bytes must have one of them. Those of external data follow their locations in one list, if all files must have some. The cache is a folder for packed weights; no name stands for none. Files are mapped where that is
 /// asked for.
+#[expect(clippy::too_many_lines, reason = "the arguments, in the order in which script gives them")]
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);

@@ -511,6 +511,7 @@ fn batch<'s>(scope: Scope<'s>, ready: &[Settled]) -> Result<Value<'s>> {
     Ok(batch)
 }
 
+#[expect(clippy::cognitive_complexity, reason = "a table: an arm for each outcome")]
 fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
     let value = match outcome {
         Outcome::Nothing => return scope.undefined(),

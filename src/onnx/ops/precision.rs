@@ -58,6 +58,7 @@ pub fn map(entry: &Entry, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Va
 
 /// Whether more than one WebNN operator that rounds is made of a node, or numbers among its attributes matter beyond the digits
 /// of float16.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each operator")]
 fn is_composed(domain: &str, node: &Node<'_>, emit: &Emit<'_>) -> bool {
     let rank = |position: usize| node.optional(position).map_or(0, |value| value.shape(emit.builder).len());
     let flag = |name: &str| node.flag(name, false).unwrap_or(false);

@@ -47,6 +47,7 @@ impl Walk<'_> {
     }
 
     /// The rules of operators whose options are the same for all rows.
+    #[expect(clippy::too_many_lines, reason = "a table: an arm for each operator")]
     fn of(&self, op: &Op, inputs: &[OperandId], output: OperandId, outputs: &[Rows]) -> Found {
         match op {
             Op::Arg(op) => self.reduced(op.input, |axis| axis == op.axis as usize, op.keep_dimensions),

@@ -368,6 +368,7 @@ fn folded_rows() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn parts_and_places() {
     let slice = |start: u32, from_rows: bool| {
         move |g: &mut Sketch| {

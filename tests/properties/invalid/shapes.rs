@@ -79,6 +79,7 @@ pub fn most_elements(data_type: DataType) -> usize {
 type Shapes = Vec<(&'static str, Vec<usize>)>;
 
 /// Shapes of several operands.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each operator")]
 fn of_operands(call: &Call) -> Vec<(Shapes, &'static str)> {
     let shape = |field: &str| call.operand(field).shape.clone();
     let fields: Vec<&'static str> = call.row.operands.iter().map(|limits| limits.name).collect();

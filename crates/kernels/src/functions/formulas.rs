@@ -231,6 +231,7 @@ pub(crate) use {both, each};
 impl Formula {
     /// Replaces numbers by their results.
     #[inline(always)]
+    #[expect(clippy::cognitive_complexity, reason = "a table: an arm for each function")]
     pub fn apply<V: Vector>(self, numbers: &mut [f32]) {
         match self {
             Formula::Of(function) => match function {

@@ -222,6 +222,7 @@ trait Sums: Copy {
 /// See [`Tile`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+#[expect(clippy::too_many_lines, clippy::cognitive_complexity, reason = "one microkernel, whose sums have to stay in registers")]
 unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
     // Few sums would wait for themselves: they get several, for every second or fourth group.
     let ways = if ROWS * VECTORS <= 2 {

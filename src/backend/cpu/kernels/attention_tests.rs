@@ -53,6 +53,7 @@ fn execute(op: &Op, shapes: &[&[usize]], data: &[&[f32]], output: &[usize]) -> V
 }
 
 /// The operands are: queries, keys, factor, mask, values.
+#[expect(clippy::too_many_lines, reason = "an operator, and the same in plain loops")]
 fn check(case: &Case) {
     let &Case { heads, queries, depth, keys, columns, is_turned, .. } = case;
     let shapes: [Vec<usize>; 5] = [

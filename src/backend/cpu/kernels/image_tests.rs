@@ -48,6 +48,7 @@ fn positions(
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn convolutions() {
     let sizes = [
         // input in nhwc, output channels, filter, groups

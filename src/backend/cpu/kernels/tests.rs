@@ -56,6 +56,7 @@ pub fn check_planes(op: impl Into<Op>, fused: &[Op], inputs: &[Input], output: &
     compare(op.into(), fused, inputs, output, |_| (), true);
 }
 
+#[expect(clippy::too_many_lines, reason = "a kernel in all its variants beside the reference")]
 fn compare(op: Op, fused: &[Op], inputs: &[Input], output: &[usize], spoil: impl Fn(&mut [Vec<f32>]), as_planes: bool) {
     let mut data: Vec<Vec<f32>> =
         inputs.iter().zip(1..).map(|((shape, _), seed)| numbers(shape.iter().product(), seed)).collect();

@@ -90,6 +90,7 @@ fn broadcast(name: &str, tensor: &Tensor, output: &[usize]) -> Expression {
 }
 
 /// An operator's value, in the range of the output's data type.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each operator")]
 pub fn expression(op: Elementwise<'_>, operand: &dyn Fn(OperandId) -> Expression, output: DataType) -> String {
     let scalar = Scalar::of(output);
     let narrow = |text: String| wrap(output, &text);

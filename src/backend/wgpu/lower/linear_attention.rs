@@ -9,6 +9,7 @@ use crate::graph::ops::linear_attention::{LinearAttention, Sizes};
 /// Longer columns need more memory than a thread has.
 const LONGEST: usize = 1024;
 
+#[expect(clippy::too_many_lines, reason = "the text of one shader")]
 pub fn linear_attention(lowering: &mut Lowering<'_>, op: &LinearAttention, operands: &Operands) -> Result<()> {
     let of = Sizes::new(op, |id| operands.input(id).shape.clone());
     let Sizes { batch, tokens, heads, key_size, value_size, decays, rates, query_heads, key_heads } = of;

@@ -73,6 +73,7 @@ fn turned(vector: &[f64], position: i64) -> Vec<f64> {
 }
 
 impl Case {
+    #[expect(clippy::too_many_lines, reason = "the operator, written out step by step in plain loops")]
     fn check(&self) {
         let (batch, length) = (self.last.len(), self.length);
         let q = numbers(batch * length * HEADS * WIDTH, 1);

@@ -524,6 +524,7 @@ fn tokens() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_sees_behind_the_end() {
     refused("layerNormalization", |g| {
         let x = g.x();

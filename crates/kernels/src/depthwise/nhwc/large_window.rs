@@ -86,6 +86,7 @@ impl Strip {
     /// See [`Strip::wide_group`]; so many channels must be there.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
+    #[expect(clippy::cognitive_complexity, reason = "a macro repeats the same lines for each row of a window")]
     unsafe fn wide_vector<
         V: Vector,
         const SIZE: usize,

@@ -51,6 +51,7 @@ fn float<'a>(shape: &'a [usize], numbers: &'a [f32]) -> View<'a> {
 }
 
 /// Compares with the operators one by one. Scales are powers of two and depths small, so that float32 is exact.
+#[expect(clippy::too_many_lines, reason = "a graph, and the same in plain loops")]
 fn check(case: Case) {
     let Case { op, image, weights, scales, output, to, fused: case_fused } = case;
     let count = |shape: &[usize]| shape.iter().product::<usize>();
@@ -235,6 +236,7 @@ struct Bytes<'a> {
 }
 
 /// One of the ways in which sums go on is that number.
+#[expect(clippy::too_many_lines, reason = "a graph, and the same in plain loops")]
 fn check_bytes(case: &Bytes<'_>, turn: usize) {
     let ([batches_a @ .., rows, depth], [batches_b @ .., _, columns]) = (case.a.1, case.b.1) else { unreachable!() };
     let (rows, depth, columns) = (*rows, *depth, *columns);

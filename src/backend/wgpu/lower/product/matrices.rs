@@ -49,6 +49,7 @@ impl Matrix {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "the text of one shader")]
 pub fn text(product: &Product<'_>, matrix: Matrix, is_open: bool, most_bytes: usize) -> (Division, String) {
     let Product { batches, rows, depth, columns, by_depth, .. } = *product;
     let Matrix { size: side, element, lanes } = matrix;

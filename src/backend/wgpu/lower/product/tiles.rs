@@ -79,6 +79,7 @@ pub fn sides(
         + &guarded("right", "batch: u32, k: u32, column: u32", "batch, k, column", &conditions(&in_columns))
 }
 
+#[expect(clippy::too_many_lines, reason = "the text of one shader")]
 pub fn text(product: &Product<'_>, are_halves: bool, is_open: bool, most_bytes: usize) -> (Division, String) {
     let Product { batches, rows, depth, columns, by_depth, .. } = *product;
     let fits = |tile: &&Tile| rows * 3 >= tile.rows * 2 && columns * 3 >= tile.columns * 2;
