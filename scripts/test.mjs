@@ -12,7 +12,7 @@ import { testVitest } from './test-vitest.mjs';
 
 const { rust } = await setUp();
 const tally = new Tally();
-const inRust = [testRust, testConstrain, testInstructionSets, testMatrixRegisters, testMesa, testPlainGpu, testSwiftShader, testMesa, testPortability, testFaults];
+const inRust = [testRust, testConstrain, testInstructionSets, testMatrixRegisters, testPlainGpu, testSwiftShader, testMesa, testPortability, testFaults];
 const inJavaScript = [() => testJavaScript(tally, process.argv.slice(2)), testVitest, testTypings];
 if (!rust) console.log('cargo was not found: the tests in Rust, and those of failures on purpose, are left out');
 await getSwiftShader();
