@@ -4,7 +4,6 @@
 
 const { types } = require('node:util');
 const { typeError } = require('../errors.js');
-const { ARRAYS, elementCount } = require('../onnx/arrays.js');
 const { readInputs } = require('../onnx/inputs.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { readPriority, requireTimeout } = require('../onnx/options.js');
@@ -186,23 +185,10 @@ function readPrompts(label, ids) {
   return several.map((tokens) => Uint32Array.from(tokens));
 }
 
-/**
- * Adapters of rank 1 that change nothing, for inputs whose default is one of rank 0: graphs have no values without elements, and so calls without an
- * adapter run with those that have one.
- */
-function withoutAdapter(signatures, defaults, others) {
-  const isEmpty = ({ name }) => others.includes(name) && defaults?.[name]?.length === 0 && /lora/i.test(name);
-  const zeros = ({ name, dataType, shape }) => {
-    const sizes = shape.map((size) => (typeof size === 'number' ? size : 1));
-    return [name, { data: new ARRAYS[dataType](elementCount(sizes)), shape: sizes }];
-  };
-  return Object.fromEntries(signatures.filter(isEmpty).map(zeros));
-}
-
 /** Values for inputs that have no meaning to generate(). Those of an adapter have no array, because the native side has it. */
 function readGiven({ label, inputs: signatures, defaults }, others, inputs, adapter) {
   const adapted = adapterInputs(label, adapter, others);
-  const given = { ...withoutAdapter(signatures, defaults, others), ...adapted, ...inputs };
+  const given = { ...adapted, ...inputs };
   const unknown = Object.keys(given).find((name) => !others.includes(name));
   if (unknown !== undefined) {
     throw typeError(NAME, label, `options: inputs: found ${quote(unknown)}, allowed ${others.map(quote).join(', ') || 'no name'}`);
