@@ -58,7 +58,9 @@ describe('openai', () => {
       for (const { index, delta } of chunk.choices) texts[index] += delta.content ?? '';
       last = chunk;
     }
-    expect([texts, last.usage]).toEqual([['Hello world😀', 'Hello world😀'], usage]);
+    // Now all tokens of the prompt but the last one are known.
+    const known = { cached_tokens: usage.prompt_tokens - 1 };
+    expect([texts, last.usage]).toEqual([['Hello world😀', 'Hello world😀'], { ...usage, prompt_tokens_details: known }]);
     // Its own reader of streams puts the choices together.
     const whole = await client.chat.completions.stream({ ...request, n: 1 }).finalChatCompletion();
     expect(whole.choices[0].message.content).toBe('Hello world😀');

@@ -400,7 +400,8 @@ pub fn keep_idle_for<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// The numbers for script.
 pub fn usage_object<'s>(scope: Scope<'s>, numbers: UsageNumbers) -> Result<Value<'s>> {
-    let UsageNumbers { tensors, packed, mapped, constants, sources, plans, shared, scratch, caches, pending_writes, peak } = numbers;
+    let UsageNumbers { tensors, packed, mapped, constants, sources, plans, shared, scratch, caches, pending_writes, peak } =
+        numbers;
     let result = scope.object()?;
     let all = [
         ("tensors", tensors),

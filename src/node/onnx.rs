@@ -19,7 +19,9 @@ use crate::onnx::{
     Signature, Size, Summary, Tensor,
 };
 use crate::program::steps::Steps;
-use crate::program::{self, Content, Device, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, Weights};
+use crate::program::{
+    self, Content, Device, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, Weights,
+};
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
 use std::collections::HashMap;
@@ -637,13 +639,15 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let found = Arc::new(OnceLock::new());
     let outcome = found.clone();
     let done = call.environment.settler.promise(call.scope, request, move |()| Outcome::OnnxSummary(outcome))?;
-    in_background("inspect", String::new(), done, move |done| match guarded(|| onnx::summarize(&origin.open(false, &Arc::default())?)) {
-        Ok(summary) => {
-            let _ = found.set(summary);
-            done.report(Ok(()));
-            Ok(())
+    in_background("inspect", String::new(), done, move |done| {
+        match guarded(|| onnx::summarize(&origin.open(false, &Arc::default())?)) {
+            Ok(summary) => {
+                let _ = found.set(summary);
+                done.report(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err((error, done)),
         }
-        Err(error) => Err((error, done)),
     });
     Ok(None)
 }

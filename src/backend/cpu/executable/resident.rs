@@ -88,7 +88,10 @@ mod tests {
         assert_eq!(place(&copies[0]), place(&copies[1]));
         let usage = Arc::new(Usage::default());
         let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap());
-        assert!(charges.iter().flatten().all(|counted| counted._lent.is_empty()) && charge(Place::of(&[0; 100]), &usage).unwrap().is_none());
+        assert!(
+            charges.iter().flatten().all(|counted| counted._lent.is_empty())
+                && charge(Place::of(&[0; 100]), &usage).unwrap().is_none()
+        );
         assert_eq!(usage.numbers().constants, 2 * WORTH_SHARING);
         drop(charges);
         assert_eq!(usage.numbers().constants, 0);
