@@ -101,6 +101,11 @@ export interface OnnxBatching extends Required<OnnxBatchingOptions> {
   readonly requests: number;
   readonly runs: number;
   readonly joined: number;
+  /**
+   * Whether runs that wait are joined at present. Without `maxDelay` both ways are measured while several runs are under way: runs go one by one if
+   * that is faster.
+   */
+  readonly joins: boolean;
   /** How many of these were joined with texts of other lengths. */
   readonly filled: number;
   /** Why runs of some shapes were not joined. The node is empty if it is the model as a whole. */

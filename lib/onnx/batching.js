@@ -6,12 +6,15 @@
 // text if texts can be filled up behind their ends (lengths.js). When the run ends, what has gathered of the oldest family goes together, of texts
 // those whose lengths are nearest to that of the first. Each caller gets its rows of the results in memory of its own, up to the end of its text.
 // If a joined run fails, each of its requests is run alone, so that the error reaches only the caller that has caused it.
+//
+// Without a delay, runs are joined only as long as that is faster (batching-pace.js).
 
 const { setTimeout, clearTimeout } = require('node:timers');
 const { batched } = require('../diagnostics.js');
 const { exception } = require('../errors.js');
 const { NORMAL } = require('../scheduling.js');
 const { bytesOf, elementCount } = require('./arrays.js');
+const { Pace } = require('./batching-pace.js');
 const { Given } = require('./given.js');
 const { joinRows } = require('./joinable.js');
 const { HIDDEN, fitLengths, hiddenFor, isWorthFilling, roundedLength, withLength } = require('./lengths.js');
@@ -152,6 +155,7 @@ class Batching {
   #timer;
   /** Whether the run before was one of several callers: then those that follow arrive together, too. */
   #wasJoined = false;
+  #pace = new Pace();
   #counts = { requests: 0, runs: 0, joined: 0, filled: 0 };
   /** @type {Refused[]} */
   #refused = [];
@@ -175,7 +179,7 @@ class Batching {
     const named = (axes) => Object.fromEntries(this.#model.inputs.flatMap(({ name }, i) => (axes[i] === -1 ? [] : [[name, axes[i]]])));
     const copies = (list) => list.map((one) => ({ ...one }));
     const lengths = { axes: named(this.#lengths), refused: copies(this.#refusedLengths) };
-    return { ...this.#options, axes: named(this.#axes), lengths, ...this.#counts, refused: copies(this.#refused) };
+    return { ...this.#options, axes: named(this.#axes), lengths, joins: this.#joins, ...this.#counts, refused: copies(this.#refused) };
   }
 
   /**
@@ -190,8 +194,23 @@ class Batching {
     const family = this.#familyOf(given.shapes);
     const length = this.#lengthOf(given.shapes);
     if (family.of(length).isRefused) return undefined;
-    if (this.#elementsOf(family, rows, length) > this.#options.maxElements) return undefined;
+    const elements = this.#elementsOf(family, rows, length);
+    if (elements > this.#options.maxElements) return undefined;
     this.#counts.requests++;
+    this.#pace.begin();
+    const results = this.#joins ? this.#runSoon(family, given, wish, rows, length) : this.#runApart(given, wish, rows);
+    const end = () => this.#pace.end(elements);
+    results.then(end, end);
+    return results;
+  }
+
+  /** Whoever wants runs to wait wants them to be joined. */
+  get #joins() {
+    return this.#options.maxDelay > 0 || this.#pace.joins;
+  }
+
+  /** Runs when nothing is under way, with others that have gathered. */
+  #runSoon(family, given, wish, rows, length) {
     if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
     return new Promise((resolve, reject) => {
       const waiting = { given: given.own(), wish, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
@@ -202,6 +221,12 @@ class Batching {
       });
       if (!this.#isUnderWay) this.#startSoon();
     });
+  }
+
+  /** Runs beside others. */
+  async #runApart(given, wish, rows) {
+    this.#count(1, rows);
+    return await this.#model.runAlone(given, wish);
   }
 
   /** Nothing waits, so this goes at once. */
