@@ -341,6 +341,23 @@ test('requests are refused for lack of memory, not failed, and later ones are an
   fs.rmSync(models, { recursive: true });
 });
 
+test('texts are the same with guesses', async () => {
+  const { generationUsage } = require('webnn-node/generate');
+  const models = unpackModels();
+  const text = `${'the dog '.repeat(5)}the`;
+  const texts = [];
+  for (const speculate of [undefined, 'prompt']) {
+    const guessing = await createServer({ models: { llama: path.join(models, 'llama') }, speculate });
+    const payload = { model: 'llama', prompt: text, max_tokens: 30, temperature: 0 };
+    texts.push((await guessing.inject({ method: 'POST', url: '/v1/completions', payload })).json().choices[0].text);
+    const { guessed } = await generationUsage(guessing.registry.get('llama').onnx);
+    expect([speculate, guessed > 0]).toEqual([speculate, speculate !== undefined]);
+    await guessing.close();
+  }
+  expect(texts[1]).toBe(texts[0]);
+  fs.rmSync(models, { recursive: true });
+});
+
 test('requests end in time', async () => {
   const short = await createServer({ models: folder, text: { timeout: 1500, choices: 1 } });
   writeChat(path.join(folder, 'endless'), SCRIPTS, { maxLength: 1_000_000 });

@@ -20,6 +20,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --performance HINT     latency, throughput, or how many runs at a time share the threads (default: what waits decides)
   --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
   --max-batch NUMBER     requests (or their rows) that one run computes; 1 joins none (default: 16)
+  --speculate prompt     guess tokens of language models from the text before
   --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
   --max-body MIB         the largest request (default: 64)
   --timeout SECONDS      the most time of a run (default: 60)
@@ -33,7 +34,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
 `;
 
 const options = Object.fromEntries(
-  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'performance', 'memory-limit', 'max-batch', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'performance', 'memory-limit', 'max-batch', 'speculate', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
 );
 
 /** A number that was given, or nothing. */
@@ -73,6 +74,7 @@ function choices(values, folder) {
     tlsCert: values['tls-cert'],
     tlsKey: values['tls-key'],
     onnx: onnxOptions(values),
+    speculate: speculateOf(values),
     onProgress: modelsProgress(),
     logLevel,
   };
@@ -84,6 +86,11 @@ function onnxOptions(values) {
   const maxSize = number(values, 'max-batch', { most: 1024 });
   const batching = maxSize === undefined ? {} : { batching: maxSize > 1 && { maxSize } };
   return { ...(values.cache === undefined ? {} : { cache: values.cache }), ...batching };
+}
+
+function speculateOf({ speculate }) {
+  if (speculate !== undefined && speculate !== 'prompt') throw new Usage(`--speculate ${speculate}: expected prompt`);
+  return speculate;
 }
 
 /** A token is no argument: those are seen by all users of a machine. */

@@ -22,6 +22,8 @@ export interface ServeOptions {
   memoryLimit?: number;
   /** Options for all models. Default: `batching: true` for models that compute rows apart. */
   onnx?: OnnxLoadOptions;
+  /** Of language models: guesses tokens from the text before, as `speculate` of `generate`. Default: no guesses. */
+  speculate?: 'prompt';
   /** So many of the latest versions of a model are loaded. Default: all. */
   versions?: number;
   /** A logger of pino. Default: no logs. */

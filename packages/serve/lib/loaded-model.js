@@ -51,7 +51,7 @@ class LoadedModel {
     const { context, log } = options;
     if (found.problem !== undefined) throw new ServeError('invalid', found.problem);
     if (found.kind === 'hub') {
-      const hub = await loadHub({ ...found, context, onnx: options.onnx, log });
+      const hub = await loadHub({ ...found, context, onnx: options.onnx, speculate: options.speculate, log });
       return new LoadedModel(found, hub.onnx, hub);
     }
     const onnx = await loadBatched(found, options);

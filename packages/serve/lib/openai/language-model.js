@@ -23,11 +23,14 @@ class LanguageModel {
    * @param {import('./folder.js').HubFolder} folder
    * @param {import('./tokenizer.js').TextTokenizer} tokenizer
    * @param {import('./tokenizing.js').Tokenizing} tokenizing
+   * @param {'prompt'} [speculate] where tokens are guessed from
    */
-  constructor(model, folder, tokenizer, tokenizing) {
+  constructor(model, folder, tokenizer, tokenizing, speculate) {
     this.model = model;
     this.tokenizer = tokenizer;
     this.tokenizing = tokenizing;
+    /** Not named where there are none: a model may have no way to check them. */
+    this.guesses = speculate === undefined ? {} : { speculate };
     /** The tokenizer as @webnn-node/constrain reads it. */
     this.vocabulary = { tokenizer: folder.tokenizer, encode: (text, options) => tokenizer.encode(text, options) };
     /** A conversation goes on from what any earlier one has in common with it. */
@@ -81,6 +84,7 @@ class LanguageModel {
     const isHidden = (id) => ends.has(id) || (this.tokenizer.isSpecial(id) && !(showsMarks && this.marks.has(id)));
     const options = {
       ...sampling,
+      ...this.guesses,
       maxNewTokens: maxTokens,
       sequences: count,
       stop: [...stop, ...this.ends],
@@ -96,7 +100,7 @@ class LanguageModel {
 
   async warmUp() {
     const prompt = this.tokenizer.encode('a');
-    const tokens = generate(this.model, prompt.length > 0 ? prompt : [0], { maxNewTokens: 2 });
+    const tokens = generate(this.model, prompt.length > 0 ? prompt : [0], { ...this.guesses, maxNewTokens: 2 });
     while (!(await tokens.next()).done);
   }
 

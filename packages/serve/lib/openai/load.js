@@ -18,18 +18,19 @@ const withoutBatching = ({ batching: _, ...options }) => options;
  * What a network can do with text. Its inputs and outputs tell, and config.json for cross-encoders.
  * @param {import('webnn-node/onnx').OnnxModel} model
  * @param {import('./folder.js').HubFolder} folder
+ * @param {'prompt'} [speculate] of texts that are continued
  */
-function textOf(model, folder) {
+function textOf(model, folder, speculate) {
   if (folder.tokenizer === undefined) return undefined;
   const has = (list, name) => list.some((one) => one.name === name);
   const isSequenceClassifier = (folder.config.architectures ?? []).some((name) => name.endsWith('ForSequenceClassification'));
   const hasCache = model.inputs.some(({ name }) => name.startsWith('past'));
-  const make = (Kind) => {
+  const make = (Kind, ...options) => {
     const tokenizer = new TextTokenizer(folder.tokenizer, folder.tokenizerConfig);
-    return new Kind(model, folder, tokenizer, new Tokenizing(tokenizer, { json: folder.tokenizerText, config: folder.tokenizerConfig }));
+    return new Kind(model, folder, tokenizer, new Tokenizing(tokenizer, { json: folder.tokenizerText, config: folder.tokenizerConfig }), ...options);
   };
   if (has(model.outputs, 'logits')) {
-    if (hasCache) return make(LanguageModel);
+    if (hasCache) return make(LanguageModel, speculate);
     const isOne = Object.keys(folder.config.id2label ?? { 0: '' }).length === 1 || folder.config.num_labels === 1;
     return isSequenceClassifier && isOne && Encoder.fits(model) ? make(Reranker) : undefined;
   }
@@ -37,16 +38,16 @@ function textOf(model, folder) {
 }
 
 /**
- * @param {{ name: string, version: string, path: string, context: any, onnx?: object, log?: any }} options
+ * @param {{ name: string, version: string, path: string, context: any, onnx?: object, speculate?: 'prompt', log?: any }} options
  * @returns {Promise<{ onnx: any, text: LanguageModel | Embedder | Reranker | undefined, loaded: number, destroy(): void }>} `onnx` is the
  * OnnxModel that the Open Inference Protocol runs; `text` what OpenAI's interface uses, if the network is one for text; `loaded` the time in
  * seconds
  */
-async function loadHub({ name, path: folder, context, onnx = {}, log }) {
+async function loadHub({ name, path: folder, context, onnx = {}, speculate, log }) {
   const description = await readFolder(folder);
   const model = await loadOnnx(context, description.file, withoutBatching({ label: name, ...onnx }));
   try {
-    const text = textOf(model, description);
+    const text = textOf(model, description, speculate);
     if (text === undefined) log?.info({ model: name }, 'a model of the hub that is served for tensors only');
     await text?.warmUp();
     const destroy = () => {
