@@ -1,7 +1,7 @@
 //! A model that makes text, step by step: what its inputs mean ([`inputs`]), the plans of its steps ([`plans`], [`ways`]), the steps of
 //! a sequence ([`sequence`]), prompts in pieces ([`pieces`]), the order of the steps of all calls ([`scheduler`]), steps of several at once
-//! ([`together`]), the choice of a token
-//! ([`sampling`]), guesses of what comes next ([`guesses`], [`draft`]), and sequences that are continued ([`session`]).
+//! ([`together`]), the choice of a token ([`sampling`]), guesses of what comes next ([`guesses`], [`draft`]), tokens and images as rows of
+//! embeddings ([`embedding`]), and sequences that are continued ([`session`]), or kept for others ([`prefixes`], [`saved`]).
 //!
 //! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
 //! that count, a mask of ones and positions from 0.
