@@ -239,7 +239,7 @@ The cold start needs root, or programs of GNU.`,
   },
   charts: {
     file: './charts.mjs',
-    about: 'draws the charts in docs/images/ from RESULTS.md',
+    about: 'draws the charts in docs/images/ from results/',
     usage: `charts [options]
 
   --check          only tell whether the files are up to date`,

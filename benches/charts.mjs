@@ -1,19 +1,19 @@
-// npm run bench -- charts: draws the charts of the documentation from the tables of RESULTS.md. `--check` only tells whether they are up to date.
+// npm run bench -- charts: draws the charts of the documentation from the tables of results/. `--check` only tells whether they are up to date.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-const RESULTS = readFileSync(new URL('RESULTS.md', import.meta.url), 'utf8');
 const COLORS = { 'webnn-node': '#2b7a4b', 'onnxruntime-node': '#8c959f', 'llama.cpp': '#b08800' };
 const [WIDTH, LEFT, TOP, FONT] = [720, 220, 44, 'font-family="sans-serif" font-size="12" fill="#24292f"'];
 
-/** The cells of the last table of a section whose first line begins so. */
-function tableOf(section, header) {
-  const start = RESULTS.indexOf(`\n## ${section}\n`);
-  if (start < 0) throw new Error(`RESULTS.md has no section "${section}"`);
-  const end = RESULTS.indexOf('\n## ', start + 1);
-  const text = RESULTS.slice(start, end < 0 ? undefined : end);
+/** The cells of the last table of a page's section whose first line begins so. */
+function tableOf(page, section, header) {
+  const results = readFileSync(new URL(page, import.meta.url), 'utf8');
+  const start = results.indexOf(`\n## ${section}\n`);
+  if (start < 0) throw new Error(`${page} has no section "${section}"`);
+  const end = results.indexOf('\n## ', start + 1);
+  const text = results.slice(start, end < 0 ? undefined : end);
   const at = text.lastIndexOf(`\n${header}`);
-  if (at < 0) throw new Error(`RESULTS.md has no table "${header}" in "${section}"`);
+  if (at < 0) throw new Error(`${page} has no table "${header}" in "${section}"`);
   const lines = text.slice(at + 1).split('\n');
   const count = lines.findIndex((line) => !line.startsWith('|'));
   return lines.slice(2, count).map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()));
@@ -53,7 +53,7 @@ function frame(title, height, caption, content) {
 /** Times of networks as parts of onnxruntime-node's. */
 function speed() {
   const [width, step] = [300, 24];
-  const rows = tableOf('26 November 2026: quantized networks on a Zen 4', '| model | 1 thread: ours |')
+  const rows = tableOf('results/networks.md', '26 November 2026: quantized networks on a Zen 4', '| model | 1 thread: ours |')
     .map(([model, ours, theirs]) => ({ name: NETWORKS[model] ?? model, ours: parseFloat(ours), theirs: parseFloat(theirs) }))
     .sort((a, b) => a.ours / a.theirs - b.ours / b.theirs);
   const bottom = TOP + rows.length * step;
@@ -75,7 +75,7 @@ function speed() {
 /** Tokens a second of decoders. */
 function tokens() {
   const [width, step, height] = [420, 58, 15];
-  const rows = tableOf('28 November 2026: keys read once for the heads that share them', '| tokens/s | prompt of 128 |')
+  const rows = tableOf('results/sequences.md', '28 November 2026: keys read once for the heads that share them', '| tokens/s | prompt of 128 |')
     .filter(([name, , , behind8]) => !name.includes('two threads') && behind8 !== '')
     .map(([name, , , behind8]) => ({ name, values: behind8.match(/[\d.]+/g).map(Number) }));
   const most = Math.max(...rows.flatMap(({ values }) => values));

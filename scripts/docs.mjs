@@ -1,14 +1,19 @@
 // npm run docs: writes the pages of docs/ and the reference of the API, from the typings, to target/docs/.
+import { readFileSync, readdirSync } from 'node:fs';
 import { register } from 'node:module';
 import path from 'node:path';
 import { inRepository } from './repository.mjs';
 import { setUp } from './setup.mjs';
 
 const OUTPUT = inRepository('target', 'docs');
-const PAGES = ['getting-started', 'webnn', 'devices', 'performance', 'onnx', 'onnx-operators', 'refused-models', 'generate', 'fp-math', 'migrating'];
-const MORE_PAGES = ['onnxruntime', 'transformers', 'servers', 'serving', 'serving-text', 'bundlers', 'bun-deno', 'browser', 'webgpu', 'extensions', 'adding-an-operator'];
-const OTHERS = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'benches/README.md', 'benches/RESULTS.md', 'packages/onnxruntime-node/README.md', 'packages/serve/README.md', 'packages/constrain/README.md'];
-const EXAMPLES = ['digits', 'embeddings', 'images', 'generate', 'chat', 'extraction', 'bulk', 'webgpu', 'litert'].map((name) => `examples/${name}/README.md`);
+const read = (file) => readFileSync(inRepository(file), 'utf8');
+const listed = (folder) => readdirSync(inRepository(folder)).sort();
+
+/** The pages in the order of the index, which has them all (`__tests__/pages.test.js`). */
+const PAGES = [...read('docs/index.md').matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, name]) => `docs/${name}`);
+const readmes = (folder) => listed(folder).map((name) => `${folder}/${name}/README.md`);
+const RESULTS = listed('benches/results').map((name) => `benches/results/${name}`);
+const OTHERS = ['ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'benches/README.md', 'benches/RESULTS.md', ...RESULTS];
 const TYPINGS = ['index.d.ts', 'lib/onnx.d.ts', 'lib/generate.d.ts', 'lib/onnxruntime.d.ts', 'lib/webgpu.d.ts'];
 const LANGUAGES = ['javascript', 'typescript', 'json', 'jsonc', 'yaml', 'sh', 'rust', 'python'];
 
@@ -24,7 +29,7 @@ function titleOf(content) {
 async function build() {
   register(`data:text/javascript,${encodeURIComponent(HOOK)}`);
   const { Application, Converter } = await import('typedoc');
-  const documents = [...[...PAGES, ...MORE_PAGES].map((name) => `docs/${name}.md`), ...EXAMPLES, ...OTHERS];
+  const documents = [...PAGES, ...readmes('examples'), ...readmes('packages'), ...OTHERS];
   const app = await Application.bootstrap({
     name: 'webnn-node',
     entryPoints: TYPINGS.map((file) => inRepository(file)),

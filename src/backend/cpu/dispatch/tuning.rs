@@ -1,5 +1,5 @@
 //! The thresholds by which implementations accept problems. Each has its unit, and the reason for its size; figures are in
-//! `benches/RESULTS.md` with the machines that they were measured on.
+//! `benches/` with the machines that they were measured on.
 //!
 //! What a kernel cannot do is no threshold: it stands in the kernel's `accept` as a fact. A threshold may have any value without a
 //! wrong result, and tests use [`ANY_SIZE`], with which implementations take problems of any size.

@@ -17,7 +17,7 @@ pub struct Wish {
 
 /// What of an adapter's features may be used: those that the variable `WEBNN_GPU_FEATURES` lists (`f16`, `subgroups`, `matrices`,
 /// which wants those; `none` is the name of no feature), or without it all but `matrices`: products of 2048 and 4096 in float16 take 1.8 and
-/// 22.7 ms with these on an H200, and 1.05 and 10.8 without (`benches/RESULTS.md`).
+/// 22.7 ms with these on an H200, and 1.05 and 10.8 without (`benches/results/gpus.md`).
 pub fn features(adapter: &Adapter) -> Features {
     let listed = std::env::var("WEBNN_GPU_FEATURES").ok();
     let may = |name: &str| listed.as_deref().unwrap_or("f16,subgroups").split(',').any(|one| one.trim() == name);
