@@ -51,7 +51,43 @@ test('the index has every page of docs/', () => {
   expect(missing).toEqual([]);
 });
 
-test('the chart shows the figures of benches/RESULTS.md', () => {
+const MADE = ['dist', 'node_modules', 'target'];
+
+/** All files and folders (with a slash behind) of the repository, as paths, but those that commands make. */
+function repository(folder = '.') {
+  const entries = fs.readdirSync(path.join(ROOT, folder), { withFileTypes: true }).filter(({ name }) => name !== '.git' && !MADE.includes(name));
+  return entries.flatMap((entry) => {
+    const name = path.posix.join(folder, entry.name);
+    return entry.isDirectory() ? [`${name}/`, ...repository(name)] : [name];
+  });
+}
+
+const files = repository();
+const sources = files.filter((name) => /\.(rs|js|mjs|ts|wgsl|toml)$/.test(name) && !name.endsWith('pages.test.js'));
+const words = new Set(sources.flatMap((name) => fs.readFileSync(path.join(ROOT, name), 'utf8').match(/[A-Za-z_]\w*/g) ?? []));
+const scripts = Object.keys(require('../package.json').scripts);
+
+const FILE = /^(?=.*\/|.*\.(rs|[cm]?js|ts|txt|wgsl|md|py|json|html|toml|yml)$)[\w.-]+(\/[\w.-]+)*(\/|\.\w+)$/;
+
+/** What a piece of code on a page mentions that is not there: a file or folder, a command of npm, a name of the code. */
+function missing(code) {
+  if (MADE.some((folder) => code.startsWith(`${folder}/`))) return [];
+  if (FILE.test(code)) return files.some((name) => name === code || name.endsWith(`/${code}`)) ? [] : [code];
+  const commands = [...code.matchAll(/npm run ([\w:]+)/g)].map(([, name]) => name).filter((name) => !scripts.includes(name));
+  const names = code.match(/\b([A-Z]\w+|[a-z]\w*_\w+)/g) ?? [];
+  return [...commands, ...names.filter((name) => !words.has(name))];
+}
+
+test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/adding-an-operator.md'])('the files, names and commands that %s mentions exist', (page) => {
+  const text = fs.readFileSync(path.join(ROOT, page), 'utf8');
+  const spans = [...text.replace(/^ *```.*?^ *```/gms, '').matchAll(/`([^`\n]+)`/g)].map(([, code]) => code);
+  const blocks = [...text.matchAll(/^ *```\w*\n(.*?)^ *```/gms)].map(([, block]) => block);
+  const commands = blocks.flatMap((block) => block.match(/npm run [\w:]+/g) ?? []);
+  const listed = blocks.flatMap((block) => block.split(/[\s(),:;]+/)).filter((word) => /^[a-z_.]/.test(word) && FILE.test(word));
+  expect([...spans, ...commands, ...listed].flatMap(missing)).toEqual([]);
+});
+
+test('the charts show the figures of benches/results/', () => {
   const { status, stderr } = spawnSync(process.execPath, ['benches/charts.mjs', '--check'], { cwd: ROOT, encoding: 'utf8' });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 });

@@ -1,4 +1,4 @@
-//! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads of the context's own.
+//! The CPU backend: storage in host memory, graphs as lists of steps, kernels on threads that all contexts of the process share.
 
 mod affinity;
 mod aligned;
