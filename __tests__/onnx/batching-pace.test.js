@@ -1,6 +1,6 @@
 'use strict';
 
-const { Pace } = require('../../lib/onnx/batching-pace.js');
+const { Pace } = require('../../lib/onnx/batching/pace.js');
 
 /** So many clients, each of which asks again when it has its result. Joined runs take some milliseconds, and so does one alone. */
 class Clients {

@@ -9,7 +9,7 @@ const { CONTEXT_LOST, exception, invalidState, named } = require('../errors.js')
 const { ask } = require('../settle.js');
 const { trace } = require('../trace.js');
 const { arrayOver } = require('./arrays.js');
-const { Batching } = require('./batching.js');
+const { Batching } = require('./batching/index.js');
 const { Given } = require('./given.js');
 const { isKnown } = require('./dimensions.js');
 const { readInputs } = require('./inputs.js');
@@ -51,7 +51,7 @@ class Model {
   profile;
   /** What the CPU can do, where the process is traced. @type {import('../onnx.d.ts').OnnxPeak | undefined} */
   peak;
-  /** Joins runs. @type {import('./batching.js').Batching | undefined} */
+  /** Joins runs. @type {import('./batching/index.js').Batching | undefined} */
   batching;
   /** @type {import('./inputs.js').Reading} */
   #reading;

@@ -1,0 +1,211 @@
+'use strict';
+
+// Dynamic batching: runs that wait for the same model are run as one.
+//
+// One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows (families.js), and apart from the
+// length of a text if texts can be filled up behind their ends (../lengths.js). When the run ends, what has gathered of the oldest family goes
+// together, of texts those whose lengths are nearest to that of the first (grouping.js). Each caller gets its rows of the results in memory of its
+// own, up to the end of its text (joined-runs.js). If a joined run fails, each of its requests is run alone, so that the error reaches only the caller
+// that has caused it.
+//
+// Without a delay, runs are joined only as long as that is faster (pace.js).
+
+const { setTimeout, clearTimeout } = require('node:timers');
+const { NORMAL } = require('../../scheduling.js');
+const { Counts } = require('./counts.js');
+const { Families } = require('./families.js');
+const { takeGroup } = require('./grouping.js');
+const { JoinedRuns } = require('./joined-runs.js');
+const { Pace } = require('./pace.js');
+const { begins, canBeJoined, leave } = require('./requests.js');
+const { RowLayout } = require('./row-layout.js');
+
+/** @typedef {import('../model.js').Model} Model */
+/** @typedef {import('../model.js').Wish} Wish */
+/** @typedef {import('../given.js').Given} Given */
+/** @typedef {import('../joinable.js').Refused} Refused */
+/** @typedef {import('./families.js').Family} Family */
+/** @typedef {import('./requests.js').Waiting} Waiting */
+
+class Batching {
+  #model;
+  #options;
+  #layout;
+  #families;
+  #joined;
+  #counts;
+  #pace = new Pace();
+  #isUnderWay = false;
+  /** Whether a start is due: when the microtasks of this turn have run, or after the delay. */
+  #isDue = false;
+  #timer;
+  /** Whether the run before was one of several callers: then those that follow arrive together, too. */
+  #wasJoined = false;
+
+  /**
+   * @param {Model} model
+   * @param {number[]} axes of the inputs' rows; -1 for an input that has none
+   * @param {{axes?: number[], refused?: Refused}} lengths the axes of their lengths, if texts may end earlier
+   * @param {{maxSize: number, maxDelay: number, maxElements: number}} options
+   */
+  constructor(model, axes, lengths, options) {
+    this.#model = model;
+    this.#options = options;
+    this.#layout = new RowLayout(model.inputs, axes, lengths.axes ?? axes.map(() => -1));
+    this.#families = new Families(this.#layout);
+    this.#counts = new Counts(model);
+    this.#joined = new JoinedRuns(model, this.#layout, this.#counts);
+    if (lengths.refused !== undefined) this.#joined.refusedLengths.push(lengths.refused);
+  }
+
+  /** For script. */
+  describe() {
+    const named = (axes) => Object.fromEntries(this.#model.inputs.flatMap(({ name }, i) => (axes[i] === -1 ? [] : [[name, axes[i]]])));
+    const copies = (list) => list.map((one) => ({ ...one }));
+    const { axes, lengths } = this.#layout;
+    const ofLengths = { axes: named(lengths), refused: copies(this.#joined.refusedLengths) };
+    const refused = copies(this.#joined.refused);
+    return { ...this.#options, axes: named(axes), lengths: ofLengths, joins: this.#joins, ...this.#counts.describe(), refused };
+  }
+
+  /**
+   * Runs with others, if that is possible. Arrays are copied before this returns.
+   * @param {Given} given
+   * @param {Wish} wish
+   * @returns {Promise<Record<string, any>> | undefined} nothing for what has to run alone
+   */
+  run(given, wish) {
+    if (!canBeJoined(given, wish)) return undefined;
+    const rows = this.#layout.rowsOf(given);
+    if (!(rows > 0 && rows < this.#options.maxSize)) return undefined;
+    const family = this.#families.of(given.shapes);
+    const length = this.#layout.lengthOf(given.shapes);
+    if (family.of(length).isRefused) return undefined;
+    const elements = this.#layout.elementsOf(family.one, rows, length);
+    if (elements > this.#options.maxElements) return undefined;
+    this.#counts.request();
+    this.#pace.begin();
+    const results = this.#joins ? this.#runSoon(family, given, wish, rows, length) : this.#runApart(given, wish, rows);
+    const end = () => this.#pace.end(elements);
+    results.then(end, end);
+    return results;
+  }
+
+  /** Whoever wants runs to wait wants them to be joined. */
+  get #joins() {
+    return this.#options.maxDelay > 0 || this.#pace.joins;
+  }
+
+  /** Runs when nothing is under way, with others that have gathered. */
+  #runSoon(family, given, wish, rows, length) {
+    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
+    return new Promise((resolve, reject) => {
+      const waiting = { given: given.own(), wish, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
+      family.add(waiting);
+      wish.life?.whenOver(() => {
+        waiting.isOver = true;
+        if (family.remove(waiting)) leave(waiting);
+      });
+      if (!this.#isUnderWay) this.#startSoon();
+    });
+  }
+
+  /** Runs beside others. */
+  async #runApart(given, wish, rows) {
+    this.#counts.single(rows);
+    return await this.#model.runAlone(given, wish);
+  }
+
+  /** Nothing waits, so this goes at once. */
+  async #runFirst(given, wish, rows) {
+    this.#counts.single(rows);
+    this.#isUnderWay = true;
+    try {
+      return await this.#model.runAlone(given, wish);
+    } finally {
+      this.#end();
+    }
+  }
+
+  #end() {
+    this.#isUnderWay = false;
+    this.#start();
+  }
+
+  /** Starts when those that are called in this turn have gathered. */
+  #startSoon() {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    process.nextTick(() => {
+      this.#isDue = false;
+      this.#start();
+    });
+  }
+
+  /** Starts what has gathered, if nothing is under way and it has waited long enough. */
+  #start() {
+    if (this.#isUnderWay) return;
+    const family = this.#next();
+    if (family === undefined) return;
+    clearTimeout(this.#timer);
+    this.#families.pass(family);
+    const group = takeGroup(family, this.#layout, this.#options).filter(begins);
+    if (group.length === 0) {
+      this.#start();
+      return;
+    }
+    this.#isUnderWay = true;
+    this.#wasJoined = group.length > 1;
+    void this.#runGroup(family, group);
+  }
+
+  /** The family that is to go next: of the most urgent the one that has waited longest, or one that is full. */
+  #next() {
+    const { maxSize, maxDelay } = this.#options;
+    const oldest = this.#families.first(({ rows }) => maxDelay > 0 && rows >= maxSize);
+    if (oldest === undefined || maxDelay === 0 || oldest.rows >= maxSize) return oldest;
+    const left = maxDelay - (performance.now() - oldest.waiting[0].began);
+    if (left <= 0) return oldest;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#start(), Math.ceil(left));
+    return undefined;
+  }
+
+  /**
+   * @param {Family} family
+   * @param {Waiting[]} group
+   */
+  async #runGroup(family, group) {
+    if (group.length === 1) return await this.#runOne(group[0]);
+    let finish;
+    try {
+      finish = await this.#joined.run(family, group);
+    } catch {
+      // The error belongs to one of them, which will hear of it.
+    }
+    if (finish === undefined) {
+      await Promise.all(group.map((waiting) => (waiting.isOver ? leave(waiting) : this.#settle(waiting))));
+      return this.#end();
+    }
+    // The next ones compute while the results of these are divided.
+    this.#end();
+    finish();
+  }
+
+  async #runOne(waiting) {
+    await this.#settle(waiting);
+    this.#end();
+  }
+
+  /** Runs one alone. */
+  async #settle({ given, wish, rows, began, resolve, reject }) {
+    this.#counts.single(rows, began);
+    try {
+      resolve(await this.#model.runAlone(given, wish));
+    } catch (error) {
+      reject(error);
+    }
+  }
+}
+
+module.exports = { Batching };

@@ -1,0 +1,51 @@
+'use strict';
+
+// Requests that wait: which goes first, which may be joined, and how one ends whose caller has given up.
+
+const { exception } = require('../../errors.js');
+const { usesDevice } = require('../places.js');
+
+/** @typedef {import('../given.js').Given} Given */
+/** @typedef {import('../model.js').Wish} Wish */
+
+/**
+ * `passed` counts the more urgent ones that went before it; the length is 0 where there is none.
+ * @typedef {{given: Given, wish: Wish, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
+ *   resolve: (results: any) => void, reject: (reason: unknown) => void}} Waiting
+ */
+
+/** So many may go before a less urgent request. */
+const PASSED = 8;
+
+/** Whether a request goes before another one. */
+function isBefore(one, other) {
+  if (one.priority === other.priority) return one.began < other.began;
+  const isMoreUrgent = one.priority < other.priority;
+  return (isMoreUrgent ? other : one).passed < PASSED === isMoreUrgent;
+}
+
+/** Whether a request is still wanted when its turn comes; if it is, it is not overdue any more. */
+function begins(waiting) {
+  const { life } = waiting.wish;
+  if (life === undefined || life.begin()) return true;
+  leave(waiting);
+  return false;
+}
+
+/** Ends a request whose caller has given up, which has heard of that already. */
+function leave({ reject }) {
+  reject(exception('AbortError', 'the caller has given up'));
+}
+
+/** Whether a run may be one of several: what it is given and gives is in memory, and it has no limit or seed of its own. */
+function canBeJoined({ hasKept, hasTensors }, { seed, maxBytes, places, isAlone }) {
+  return !hasKept && !hasTensors && !isAlone && seed === undefined && maxBytes === undefined && !usesDevice(places);
+}
+
+/** The outputs that one of them wants; nothing for all. */
+function wantedOf(group) {
+  if (group.some(({ wish }) => wish.wanted === undefined)) return undefined;
+  return new Set(group.flatMap(({ wish }) => [...wish.wanted]));
+}
+
+module.exports = { isBefore, begins, leave, canBeJoined, wantedOf };
