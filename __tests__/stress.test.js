@@ -35,10 +35,11 @@ test('C11, C18: loads, unloads, limits, lost contexts, and threads and processes
   expect(stdout).toContain('nothing went wrong');
 });
 
-test('every call of clients that come, go and cancel is settled once', async () => {
+test('every call of clients that come, go, cancel and set deadlines is settled once', async () => {
   const server = new ServerSoak(seed);
   await server.start();
   for (let i = 0; i < 20; i++) await server.step();
   await server.end();
   expect(server.counts.answered).toBeGreaterThan(0);
+  expect(server.counts.cancelled).toBeGreaterThan(0);
 });

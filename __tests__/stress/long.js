@@ -16,7 +16,7 @@ const HELP = `npm run stress -- [programs] [workers] [memory] [server] [--minute
   programs  random programs for so many minutes, against a model that does one thing after the other
   workers   so many rounds of eight threads that end at random moments
   memory    loads, unloads, shapes, limits, lost contexts, workers and processes that share a cache, for so many minutes
-  server    clients of a model with batching that come, go and cancel, for so many minutes
+  server    clients of models with batching that come, go, cancel and set deadlines, lost contexts, and workers that end, for so many minutes
 
 With --steps so many programs, or steps of the others, instead of minutes. Without a name: programs and workers. Prints what the process holds, and fails if that grows after the first half.
 WEBNN_SEED repeats a run.`;
@@ -51,7 +51,7 @@ async function repeat(what, step, counts) {
 
 async function runSoak(what, soak) {
   await soak.start();
-  await repeat(what, () => soak.step(), () => soak.counts);
+  await repeat(what, () => soak.step(), () => ({ ...soak.counts, ...soak.events }));
   await soak.end();
 }
 
