@@ -2,6 +2,7 @@
 
 // Dynamic batching: joined runs against the same runs alone.
 
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { setImmediate: nextRound } = require('node:timers/promises');
 const { ml } = require('webnn-node');
 const { loadOnnx } = require('webnn-node/onnx');
@@ -266,6 +267,35 @@ describe('one that fails or is cancelled', () => {
     expect(model.batching.requests).toBe(5);
     // None of them keeps the model.
     expect((await model.run(pair(6))).y.data[0]).toBe(7);
+  });
+
+  test('ends a joined run that nobody wants any more', async () => {
+    const count = 2000;
+    const names = Array.from({ length: count }, (_, i) => `v${i}`);
+    const model = await load(
+      writeModel({
+        opset: 17,
+        inputs: [{ name: 'v0', type: 'float', shape: ['batch', 512] }],
+        outputs: [{ name: names.at(-1) }],
+        initializers: [tensor('w', 'float', [512, 512], new Float32Array(512 * 512).fill(1 / 512))],
+        nodes: names.slice(1).map((name, i) => ({ op: 'MatMul', inputs: [names[i], 'w'], outputs: [name] })),
+      }),
+      { maxDelay: 1 },
+    );
+    const row = { v0: { data: new Float32Array(512).fill(1), shape: [1, 512] } };
+    await model.prepare([{ v0: [1, 512] }, { v0: [2, 512] }]);
+    const controllers = [new AbortController(), new AbortController()];
+    const begun = new Promise((resolve) => {
+      const tell = ({ size }) => size === 2 && resolve(unsubscribe('webnn-node:batch', tell));
+      subscribe('webnn-node:batch', tell);
+    });
+    const running = Promise.allSettled(controllers.map(({ signal }) => model.run(row, { signal })));
+    await begun;
+    controllers.forEach((controller, i) => controller.abort(i));
+    expect((await running).map(({ reason }) => reason)).toEqual([0, 1]);
+    // It comes behind that run, which has not counted.
+    expect((await model.run(row))[names.at(-1)].data[511]).toBeCloseTo(1, 4);
+    expect(model.batching).toMatchObject({ requests: 3, runs: 1, joined: 0 });
   });
 
   test('is not joined with a limit or a seed of its own', async () => {

@@ -9,7 +9,7 @@ const { put } = require('../named.js');
 const { deliver } = require('../places.js');
 const { beginningOf, partOf } = require('../rows.js');
 const { watched } = require('../watch.js');
-const { leave, wantedOf } = require('./requests.js');
+const { leave, wantedOf, whenAllAreOver } = require('./requests.js');
 
 /** @typedef {import('../model.js').Model} Model */
 /** @typedef {import('../joinable.js').Refused} Refused */
@@ -72,12 +72,13 @@ class JoinedRuns {
     return () => this.#divide(group, results, equal, all);
   }
 
-  /** As urgent as the most urgent of them. */
+  /** As urgent as the most urgent of them. It ends when nobody wants it any more. */
   async #runAll(given, group) {
     const wanted = wantedOf(group);
     const priority = Math.min(...group.map((waiting) => waiting.priority));
     const work = (watch) => this.#model.runAlone(given, { wanted, watch });
-    return await (priority === NORMAL ? work(0) : watched(undefined, work, undefined, { priority }));
+    const watching = whenAllAreOver(group);
+    return await (priority === NORMAL && watching === undefined ? work(0) : watched(watching, work, undefined, { priority }));
   }
 
   /**

@@ -48,4 +48,18 @@ function wantedOf(group) {
   return new Set(group.flatMap(({ wish }) => [...wish.wanted]));
 }
 
-module.exports = { isBefore, begins, leave, canBeJoined, wantedOf };
+/** What tells when the callers of all requests have given up, if they can. @param {Waiting[]} group */
+function whenAllAreOver(group) {
+  if (group.some(({ wish }) => wish.life === undefined)) return undefined;
+  return (stop) => {
+    let left = group.length;
+    const end = () => {
+      if (--left === 0) stop(exception('AbortError', 'nobody waits for the run any more'));
+    };
+    for (const { wish } of group) wish.life.whenOver(end);
+    // Lives end with their requests.
+    return () => {};
+  };
+}
+
+module.exports = { isBefore, begins, leave, canBeJoined, wantedOf, whenAllAreOver };
