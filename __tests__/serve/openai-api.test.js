@@ -196,6 +196,11 @@ test('texts become vectors', async () => {
   const many = Array.from({ length: 50 }, (_, i) => 'abc'.charAt(i % 3).concat(' b'.repeat(i % 11)));
   const together = (await embed(many)).data;
   const alone = await Promise.all(many.map((text) => embed(text)));
+  // A request has several texts, and some are joined: what is counted are runs.
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const { runs, requests } = server.registry.get('embed').onnx.batching;
+  expect([requests > 100, runs < requests]).toEqual([true, true]);
+  expect(Number(/nv_inference_exec_count\{model="embed",version="1"\} (\d+)/.exec(metrics)[1])).toBe(runs);
   together.forEach(({ embedding }, i) => embedding.forEach((x, j) => expect(x).toBeCloseTo(alone[i].data[0].embedding[j], 5)));
 });
 

@@ -7,8 +7,8 @@ const os = require('node:os');
 const path = require('node:path');
 const { once } = require('node:events');
 const { CHAT, LETTERS, WITH_TOOLS, byteTokenizer, lookUpModel, piecesTokenizer, wordTokenizer, writeEncoder } = require('./openai/folders.js');
+const { tensor, writeModel } = require('../onnx/write.js');
 const inPackage = (name) => require(path.join(__dirname, '..', '..', 'packages', 'serve', 'lib', 'openai', name));
-const { Batches } = inPackage('batches.js');
 const { ChatTemplate } = inPackage('chat-template.js');
 const { paddedLength } = inPackage('encoder.js');
 const { sendEvents } = inPackage('events.js');
@@ -117,7 +117,7 @@ describe('pooling', () => {
   });
 });
 
-test('lengths of texts are few, and at most a third is padding', () => {
+test('lengths of texts that are padded here are few, and at most a third is padding', () => {
   const found = new Set();
   for (let length = 1; length <= 512; length++) {
     const padded = paddedLength(length, 512);
@@ -127,36 +127,6 @@ test('lengths of texts are few, and at most a third is padding', () => {
   }
   expect(found.size).toBe(13);
   expect([paddedLength(300, 300), paddedLength(17, 20), paddedLength(9, 9)]).toEqual([300, 20, 9]);
-});
-
-describe('batches', () => {
-  test('are made of texts of near lengths, a power of two of them, up to a number of tokens', async () => {
-    const runs = [];
-    const batches = new Batches(async (values) => runs.push(values) && values.map((value) => value * 10), { rows: 4, elements: 400 });
-    const lengths = [100, 10, 100, 20, 10, 90, 300];
-    expect(await Promise.all(lengths.map((length) => batches.add(length, length)))).toEqual(lengths.map((length) => length * 10));
-    expect(runs).toEqual([[100, 100], [10, 10], [20], [90], [300]]);
-  });
-
-  test('leave out who no longer wants it, and end when nobody does', async () => {
-    const seen = [];
-    const batches = new Batches((values, signal) => new Promise((resolve, reject) => {
-      seen.push(values);
-      if (values.includes('slow')) signal.addEventListener('abort', () => reject(signal.reason));
-      else resolve(values);
-    }));
-    const [one, two] = [new AbortController(), new AbortController()];
-    const slow = batches.add('slow', 1, one.signal);
-    await new Promise(setImmediate);
-    const waiting = batches.add('never', 1, two.signal);
-    const last = batches.add('last', 1);
-    two.abort(new Error('two'));
-    await expect(waiting).rejects.toThrow('two');
-    one.abort(new Error('one'));
-    await expect(slow).rejects.toThrow('one');
-    expect(await last).toBe('last');
-    expect(seen).toEqual([['slow'], ['last']]);
-  });
 });
 
 describe('tokenizing', () => {
@@ -331,6 +301,87 @@ describe('folders', () => {
     (await vectorOf('mean', 'a')).forEach((x, i) => expect(x).toBeCloseTo(mean[i] / length, 6));
     expect(await vectorOf('cls', 'a b')).toEqual(first);
     context.destroy();
+  });
+
+  describe('texts of different lengths that wait', () => {
+    const { ml } = require('webnn-node');
+    const { loadHub } = inPackage('load.js');
+    const options = { architecture: 'BertModel', maxLength: 512 };
+    const words = ['a', 'b', 'c', 'd'];
+    let context;
+    beforeAll(async () => {
+      context = await ml.createContext({ accelerated: false, numThreads: 2 });
+    });
+    afterAll(() => context.destroy());
+
+    /** Whatever is faster here, joined by the delay. */
+    const load = (name, onnx = { batching: { maxDelay: 20 } }) => loadHub({ name, version: '1', path: path.join(folder, name), context, onnx });
+    const rows = Array.from({ length: 48 }, (_, i) => ({ ids: [2, ...Array.from({ length: 1 + ((i * 7) % 30) }, (_token, k) => 4 + ((i + k) % 4)), 3] }));
+
+    test('are run together, and give what they give alone', async () => {
+      writeEncoder(path.join(folder, 'joined'), words, { ...options, model: lookUpModel(8, 5) });
+      const [joined, alone] = [await load('joined'), await load('joined', { batching: false })];
+      const found = await Promise.all(rows.map((row) => joined.text.embed(row)));
+      const { requests, runs, filled } = joined.onnx.batching;
+      expect([requests >= rows.length, runs < requests / 3, filled > rows.length / 2]).toEqual([true, true, true]);
+      for (const [i, row] of rows.entries()) (await alone.text.embed(row)).forEach((x, k) => expect(found[i][k]).toBeCloseTo(x, 6));
+      joined.destroy();
+      alone.destroy();
+    });
+
+    test('leave out who no longer wants it', async () => {
+      writeEncoder(path.join(folder, 'left'), words, { ...options, model: lookUpModel(8, 5) });
+      const hub = await load('left');
+      const controllers = rows.map(() => new AbortController());
+      const found = rows.map((row, i) => hub.text.embed(row, { signal: controllers[i].signal }).catch((error) => error));
+      controllers.forEach((controller, i) => i % 3 === 0 && controller.abort(new Error(`${i}`)));
+      const all = await Promise.all(found);
+      all.forEach((one, i) => expect(one instanceof Error ? one.message : one.length).toBe(i % 3 === 0 ? `${i}` : 5));
+      hub.destroy();
+    });
+
+    test('are padded here where nothing proves that the engine may, and joined by their lengths', async () => {
+      // A maximum over the text sees what is behind its end.
+      const model = writeModel({
+        opset: 17,
+        inputs: ['input_ids', 'attention_mask'].map((name) => ({ name, type: 'int64', shape: ['batch', 'sequence'] })),
+        outputs: [{ name: 'last_hidden_state' }],
+        nodes: [
+          { op: 'Gather', inputs: ['table', 'input_ids'], outputs: ['values'] },
+          { op: 'CumSum', inputs: ['values', 'along'], outputs: ['last_hidden_state'], attributes: { reverse: 1 } },
+        ],
+        initializers: [tensor('table', 'float', [8, 3], Float32Array.from({ length: 24 }, (_, i) => (i < 3 ? 0 : i))), tensor('along', 'int64', [], BigInt64Array.of(1n))],
+      });
+      writeEncoder(path.join(folder, 'unproved'), words, { ...options, model });
+      const [joined, alone] = [await load('unproved'), await load('unproved', { batching: false })];
+      expect(joined.onnx.batching.lengths.axes).toEqual({});
+      const found = await Promise.all(rows.map((row) => joined.text.embed(row)));
+      expect(joined.onnx.batching.runs).toBeLessThan(rows.length / 3);
+      for (const [i, row] of rows.entries()) (await alone.text.embed(row)).forEach((x, k) => expect(found[i][k]).toBeCloseTo(x, 5));
+      joined.destroy();
+      alone.destroy();
+    });
+
+    test('are not joined if the model lets them see each other, which the log says', async () => {
+      const model = writeModel({
+        opset: 17,
+        inputs: [{ name: 'input_ids', type: 'int64', shape: ['batch', 'sequence'] }],
+        outputs: [{ name: 'last_hidden_state' }],
+        nodes: [
+          { op: 'Gather', inputs: ['table', 'input_ids'], outputs: ['values'] },
+          { op: 'CumSum', name: 'over the batch', inputs: ['values', 'first'], outputs: ['sums'] },
+          { op: 'CumSum', name: 'over the text', inputs: ['sums', 'second'], outputs: ['last_hidden_state'] },
+        ],
+        initializers: [tensor('table', 'float', [8, 2], new Float32Array(16).fill(1)), ...['first', 'second'].map((name, axis) => tensor(name, 'int64', [], BigInt64Array.of(BigInt(axis))))],
+      });
+      writeEncoder(path.join(folder, 'seen'), words, { ...options, model });
+      const said = [];
+      const hub = await loadHub({ name: 'seen', version: '1', path: path.join(folder, 'seen'), context, log: { info: (about) => said.push(about) } });
+      expect(said).toEqual([{ model: 'seen/1', reason: expect.stringContaining('over the batch') }]);
+      const found = await Promise.all(rows.slice(0, 4).map((row) => hub.text.embed(row)));
+      for (const vector of found) vector.forEach((x) => expect(x).toBeCloseTo(Math.SQRT1_2, 6));
+      hub.destroy();
+    });
   });
 
   test('texts and pairs that are too long keep the tokens behind them', () => {

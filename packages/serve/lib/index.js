@@ -57,7 +57,7 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
   const metrics = new Metrics();
   const load = new Load(limits);
   const receiving = new Receiving(limits);
-  const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx);
+  const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx, model.hub?.text);
   const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, speculate, versions, log: fastify.log, whenLoaded, onProgress });
   metrics.follow({ registry, load, context: context ?? own });
   const isReady = () => registry.isReady && !load.isLeaving;

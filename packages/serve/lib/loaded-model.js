@@ -2,9 +2,9 @@
 
 // One version of a model that is loaded. It counts its users; when it is retired, the last of them releases it.
 
-const { loadOnnx } = require('webnn-node/onnx');
-const { loadHub } = require('./openai/load.js');
 const { ServeError } = require('./errors.js');
+const { loadBatched } = require('./load-batched.js');
+const { loadHub } = require('./openai/load.js');
 const { labelOf } = require('./statistics.js');
 const { warmUp } = require('./warm-up.js');
 
@@ -54,7 +54,7 @@ class LoadedModel {
       const hub = await loadHub({ ...found, context, onnx: options.onnx, speculate: options.speculate, log });
       return new LoadedModel(found, hub.onnx, hub);
     }
-    const onnx = await loadBatched(found, options);
+    const onnx = await load(found, options);
     const model = new LoadedModel(found, onnx, undefined);
     try {
       await warmUp(onnx, log);
@@ -127,16 +127,9 @@ function withResolvers() {
 }
 
 /** With dynamic batching where the model computes rows apart. */
-async function loadBatched({ name, version, path, config }, { context, onnx = {}, log }) {
-  const options = { label: labelOf(name, version), ...onnx };
+function load({ name, version, path, config }, { context, onnx = {}, log }) {
   if (config !== undefined && config.ignored.length > 0) log?.info({ model: name, fields: config.ignored }, 'fields of config.pbtxt have no meaning here');
-  try {
-    return await loadOnnx(context, path, { batching: config?.batching ?? true, ...options });
-  } catch (error) {
-    if (error.name !== 'NotSupportedError' || error.nodes !== undefined) throw error;
-    log?.info({ model: name, reason: error.message }, 'runs of this model are not joined');
-    return loadOnnx(context, path, { ...options, batching: false });
-  }
+  return loadBatched(context, path, { label: labelOf(name, version), batching: config?.batching ?? true, ...onnx }, log);
 }
 
 module.exports = { LoadedModel };

@@ -44,6 +44,7 @@ class Statistics {
   /** Runs before the model was loaded again, apart from those that were joined. */
   #before = 0;
   #successBefore = 0;
+  #isOfTexts = false;
   #onnx;
 
   constructor(name, version) {
@@ -51,16 +52,19 @@ class Statistics {
     this.version = version;
   }
 
-  /** The model is loaded, or loaded again. */
-  follow(onnx) {
+  /** The model is loaded, or loaded again. @param {any} onnx @param {any} [text] what a model of the hub does with text */
+  follow(onnx, text = undefined) {
     this.#before = this.executions;
     this.#successBefore = this.success.count;
     this.#onnx = onnx;
+    this.#isOfTexts = text !== undefined;
   }
 
   /** Runs of the model: less than requests if some were joined. */
   get executions() {
     const batching = this.#onnx?.batching;
+    // A request has several texts, each of which is a run, or one of those that were joined.
+    if (this.#isOfTexts && batching !== undefined) return this.#before + batching.runs;
     return this.#before + this.success.count - this.#successBefore - (batching === undefined ? 0 : batching.requests - batching.runs);
   }
 

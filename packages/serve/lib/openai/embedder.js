@@ -31,7 +31,7 @@ class Embedder {
     const isPooled = SENTENCES.includes(output);
     if (dense && !isPooled) throw new Error(`${folder.folder}: modules.json has a Dense layer, and the network has no output sentence_embedding`);
     const pool = isPooled ? undefined : poolingOf(pooling);
-    const read = isPooled ? rowOf : ({ data, dims: [, length, width] }, row, count) => pool(data, row * length * width, count, width);
+    const read = isPooled ? rowOf : ({ data, dims }, count) => pool(data, 0, count, dims.at(-1));
     this.#tokenizer = tokenizer;
     this.#tokenizing = tokenizing;
     this.#normalizes = normalizes;
@@ -104,9 +104,6 @@ class Embedder {
   }
 }
 
-function rowOf({ data, dims }, row) {
-  const width = dims.at(-1);
-  return Float32Array.from(data.subarray(row * width, (row + 1) * width));
-}
+const rowOf = ({ data }) => Float32Array.from(data);
 
 module.exports = { Embedder };

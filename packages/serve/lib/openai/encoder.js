@@ -1,8 +1,7 @@
 'use strict';
 
-// A network that reads whole texts: embeddings and cross-encoders. Texts are padded to few lengths, since each needs a plan.
-
-const { Batches } = require('./batches.js');
+// A network that reads whole texts: embeddings and cross-encoders. Those that wait are joined by the model's `batching`, which also pads them if
+// it is proved that padding changes nothing. Otherwise texts are padded here, which their mask tells, to few lengths: those of equal lengths are joined.
 
 /** The next length of 8, 12, 16, 24, 32, 48, 64, …: at most a third of it is padding. */
 function paddedLength(length, most) {
@@ -27,11 +26,11 @@ class Encoder {
   #pad;
   #maxLength;
   #read;
-  #batches;
+  #isPadded;
 
   /**
    * @param {import('webnn-node/onnx').OnnxModel} model
-   * @param {{output: string, pad: number, maxLength: number, read: (tensor: any, row: number, count: number) => any}} options the output that is
+   * @param {{output: string, pad: number, maxLength: number, read: (tensor: any, count: number) => any}} options the output that is
    * read, the token of the padding, and what is made of the output for a text of `count` tokens
    */
   constructor(model, { output, pad, maxLength, read }) {
@@ -40,7 +39,7 @@ class Encoder {
     this.#pad = pad;
     this.#maxLength = maxLength;
     this.#read = read;
-    this.#batches = new Batches((rows, signal) => this.#compute(rows, signal));
+    this.#isPadded = Object.keys(model.batching?.lengths.axes ?? {}).length > 0;
   }
 
   /** Whether all inputs are of kinds that can be filled. */
@@ -52,35 +51,29 @@ class Encoder {
    * @param {{ids: number[], types?: number[]}} row
    * @param {AbortSignal} [signal]
    */
-  run(row, signal) {
-    return this.#batches.add(row, row.ids.length, signal);
-  }
-
-  async #compute(rows, signal) {
-    const length = paddedLength(Math.max(...rows.map(({ ids }) => ids.length)), this.#maxLength);
+  async run(row, signal) {
+    const count = row.ids.length;
+    const length = this.#isPadded ? count : paddedLength(count, this.#maxLength);
     const feeds = {};
     for (const input of this.#model.inputs) {
-      if (!input.optional) feeds[input.name] = isPast(input) ? emptyPast(input, rows.length) : this.#feed(input, rows, length);
+      if (!input.optional) feeds[input.name] = isPast(input) ? emptyPast(input) : this.#feed(input, row, length);
     }
     const output = (await this.#model.run(feeds, { outputs: [this.#output], signal }))[this.#output];
-    return rows.map(({ ids }, row) => this.#read(output, row, ids.length));
+    return this.#read(output, count);
   }
 
-  #feed({ name, dataType }, rows, length) {
-    const data = new ARRAYS[dataType](rows.length * length);
+  #feed({ name, dataType }, row, length) {
     const convert = dataType === 'int64' ? BigInt : Number;
-    rows.forEach((row, r) => {
-      for (let i = 0; i < length; i++) data[r * length + i] = convert(TOKENS[name](row, i, this.#pad));
-    });
-    return { data, shape: [rows.length, length], dataType };
+    const data = ARRAYS[dataType].from({ length }, (_, i) => convert(TOKENS[name](row, i, this.#pad)));
+    return { data, shape: [1, length], dataType };
   }
 }
 
 const isPast = ({ name, shape }) => /^past/.test(name) && Array.isArray(shape);
 
 /** A decoder that makes embeddings has caches, of no tokens here. */
-function emptyPast({ dataType, shape }, rows) {
-  const sizes = shape.map((size) => (typeof size === 'number' ? size : /past|seq|length/.test(size) ? 0 : rows));
+function emptyPast({ dataType, shape }) {
+  const sizes = shape.map((size) => (typeof size === 'number' ? size : /past|seq|length/.test(size) ? 0 : 1));
   const isHalf = dataType === 'float16';
   return { data: isHalf ? new Uint16Array(0) : new Float32Array(0), shape: sizes, dataType };
 }

@@ -172,4 +172,4 @@ async function readFolder(folder) {
   };
 }
 
-module.exports = { readFolder };
+module.exports = { isDecoder, readFolder };

@@ -2,17 +2,18 @@
 
 // Folders of the hub: a model with its tokenizer.
 
-const { loadOnnx } = require('webnn-node/onnx');
+const { loadBatched } = require('../load-batched.js');
+const { labelOf } = require('../statistics.js');
 const { Embedder } = require('./embedder.js');
 const { Encoder } = require('./encoder.js');
-const { readFolder } = require('./folder.js');
+const { isDecoder, readFolder } = require('./folder.js');
 const { LanguageModel } = require('./language-model.js');
 const { Reranker } = require('./reranker.js');
 const { TextTokenizer } = require('./tokenizer.js');
 const { Tokenizing } = require('./tokenizing.js');
 
-/** Options of `loadOnnx` that text has no use for: its texts are joined otherwise. */
-const withoutBatching = ({ batching: _, ...options }) => options;
+/** The most texts of a run, and the most tokens with the padding. */
+const TEXTS = { maxSize: 32, maxElements: 16384 };
 
 /**
  * What a network can do with text. Its inputs and outputs tell, and config.json for cross-encoders.
@@ -43,9 +44,11 @@ function textOf(model, folder, speculate) {
  * OnnxModel that the Open Inference Protocol runs; `text` what OpenAI's interface uses, if the network is one for text; `loaded` the time in
  * seconds
  */
-async function loadHub({ name, path: folder, context, onnx = {}, speculate, log }) {
+async function loadHub({ name, version, path: folder, context, onnx = {}, speculate, log }) {
   const description = await readFolder(folder);
-  const model = await loadOnnx(context, description.file, withoutBatching({ label: name, ...onnx }));
+  // A decoder has batches of its own.
+  const batching = isDecoder(description.config) ? false : { ...TEXTS, ...onnx.batching };
+  const model = await loadBatched(context, description.file, { label: labelOf(name, version), ...onnx, batching: onnx.batching === false ? false : batching }, log);
   try {
     const text = textOf(model, description, speculate);
     if (text === undefined) log?.info({ model: name }, 'a model of the hub that is served for tensors only');

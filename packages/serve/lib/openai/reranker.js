@@ -23,7 +23,7 @@ class Reranker {
     this.#tokenizing = tokenizing;
     this.maxLength = folder.maxLength;
     const pad = tokenizer.idOf(tokenizer.named.pad_token) ?? folder.config.pad_token_id ?? 0;
-    const read = ({ data, dims }, row) => data[row * dims.slice(1).reduce((a, b) => a * b, 1)];
+    const read = ({ data: [logit] }) => logit;
     this.#encoder = new Encoder(model, { output: 'logits', pad, maxLength: folder.maxLength, read });
   }
 
