@@ -31,7 +31,7 @@ pub enum Failure {
     Memory,
 }
 
-struct PlannedFault {
+struct Fault {
     place: Place,
     failure: Failure,
     /// How often it goes well before.
@@ -39,25 +39,25 @@ struct PlannedFault {
 }
 
 /// One for the whole process: tests that use it run one after the other.
-static PLAN: Mutex<Option<PlannedFault>> = Mutex::new(None);
+static PENDING: Mutex<Option<Fault>> = Mutex::new(None);
 
 /// Makes something fail once, after it has gone well so many times.
-pub fn plan(place: Place, failure: Failure, spared: u32) {
-    *PLAN.lock().unwrap_or_else(PoisonError::into_inner) = Some(PlannedFault { place, failure, spared });
+pub fn inject(place: Place, failure: Failure, spared: u32) {
+    *PENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault { place, failure, spared });
 }
 
-/// Fails if that is planned.
+/// Fails if that is pending.
 pub(crate) fn at(place: Place) -> Result<()> {
-    let mut planned = PLAN.lock().unwrap_or_else(PoisonError::into_inner);
-    match &mut *planned {
-        Some(plan) if plan.place == place && plan.spared > 0 => {
-            plan.spared -= 1;
+    let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *pending {
+        Some(fault) if fault.place == place && fault.spared > 0 => {
+            fault.spared -= 1;
             Ok(())
         }
-        Some(plan) if plan.place == place => {
-            let failure = plan.failure;
-            *planned = None;
-            drop(planned);
+        Some(fault) if fault.place == place => {
+            let failure = fault.failure;
+            *pending = None;
+            drop(pending);
             fail(failure)
         }
         _ => Ok(()),

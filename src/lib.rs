@@ -10,7 +10,7 @@
 //! * [`program`]: a model that is cut into parts, because values of a run decide its shapes: which part runs next, and its plans.
 //! * [`timeline`]: a context's thread. Orders tasks by the tensors they touch, starts what is ready, keeps tensors' errors.
 //! * [`backend`]: the trait that devices implement; [`backend::cpu`] with its kernels, [`backend::wgpu`] for GPUs.
-//! * [`compiler`]: a validated graph → a plan: simplification, constant folding, memory planning.
+//! * [`compiler`]: a validated graph → a schedule: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
 //! * [`disk_cache`]: packed weights and saved graphs in files, for later processes and those beside this one.
 //! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`]: the ground: one error, aligned bytes and their count,

@@ -32,7 +32,7 @@ pub const PASSED: u32 = 8;
 
 /// How work is to be watched.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct WatchOptions {
     /// Whether the times of steps are collected.
     pub with_steps: bool,
     pub priority: Priority,
@@ -47,7 +47,7 @@ pub struct Watch(Option<Arc<Watched>>);
 
 #[derive(Debug)]
 struct Watched {
-    wish: Wish,
+    options: WatchOptions,
     is_given_up: AtomicBool,
     /// [`WAITING`], [`BEGUN`] or [`OVERDUE`].
     state: AtomicU8,
@@ -72,13 +72,13 @@ impl Watched {
             return Some(Error::given_up(self.reason.clone()));
         }
         (self.state.load(Ordering::SeqCst) == OVERDUE).then(|| {
-            let time = self.wish.timeout.unwrap_or_default().as_millis();
+            let time = self.options.timeout.unwrap_or_default().as_millis();
             Error::new(Kind::Timeout, format!("it had not begun after {time} ms (timeout)"))
         })
     }
 
     /// Tells whoever waits for it that the work is not wanted any more.
-    fn tell(&self) {
+    fn notify(&self) {
         let Some(error) = self.over() else { return };
         let calls = std::mem::take(&mut *lock(&self.waiting));
         calls.0.into_iter().for_each(|call| call(error.clone()));
@@ -87,7 +87,7 @@ impl Watched {
     /// The time is over: work that has not begun is dropped.
     fn expire(&self) {
         if self.state.compare_exchange(WAITING, OVERDUE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            self.tell();
+            self.notify();
         }
     }
 }
@@ -149,19 +149,19 @@ pub struct StepTime {
 impl Watch {
     /// One that can be given up, with or without the time of steps.
     pub fn new(with_steps: bool) -> Watch {
-        Watch::untimed(Wish { with_steps, ..Wish::default() })
+        Watch::untimed(WatchOptions { with_steps, ..WatchOptions::default() })
     }
 
-    fn untimed(wish: Wish) -> Watch {
+    fn untimed(options: WatchOptions) -> Watch {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Watch(Some(Arc::new(Watched {
-            wish,
+            options,
             is_given_up: AtomicBool::new(false),
             state: AtomicU8::new(WAITING),
             reason: Arc::new(Reason(LAST.fetch_add(1, Ordering::Relaxed) + 1)),
             waiting: Mutex::default(),
             timer: Mutex::default(),
-            steps: wish.with_steps.then(Mutex::default),
+            steps: options.with_steps.then(Mutex::default),
             graphs: AtomicUsize::new(0),
             made: Instant::now(),
         })))
@@ -169,9 +169,9 @@ impl Watch {
 
     /// # Errors
     /// `UnknownError` when the system has no thread for timers.
-    pub fn of(wish: Wish) -> Result<Watch> {
-        let watch = Watch::untimed(wish);
-        if let (Some(time), Some(watched)) = (wish.timeout, &watch.0) {
+    pub fn of(options: WatchOptions) -> Result<Watch> {
+        let watch = Watch::untimed(options);
+        if let (Some(time), Some(watched)) = (options.timeout, &watch.0) {
             let weak = Arc::downgrade(watched);
             let expire = move || _ = weak.upgrade().inspect(|watched| watched.expire());
             *lock(&watched.timer) = Some(runtime::after(time, expire)?);
@@ -200,7 +200,7 @@ impl Watch {
     pub fn give_up(&self) {
         if let Some(watched) = &self.0 {
             watched.is_given_up.store(true, Ordering::SeqCst);
-            watched.tell();
+            watched.notify();
         }
     }
 
@@ -229,7 +229,7 @@ impl Watch {
     }
 
     pub fn priority(&self) -> Priority {
-        self.0.as_ref().map_or(Priority::Normal, |watched| watched.wish.priority)
+        self.0.as_ref().map_or(Priority::Normal, |watched| watched.options.priority)
     }
 
     /// The work begins, or a part of it: from then on it is not overdue any more.
@@ -238,7 +238,7 @@ impl Watch {
     /// As [`Watch::check`].
     pub fn begin(&self) -> Result<()> {
         let Some(watched) = &self.0 else { return Ok(()) };
-        if let Some(timeout) = watched.wish.timeout
+        if let Some(timeout) = watched.options.timeout
             && watched.state.load(Ordering::SeqCst) == WAITING
         {
             // The timer may be late.
@@ -304,35 +304,36 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn whoever_waits_is_told_once_also_afterwards() {
-        let (watch, told) = (Watch::new(false), Arc::<AtomicUsize>::default());
-        let tell = || {
-            let told = told.clone();
-            move |_| _ = told.fetch_add(1, Ordering::Relaxed)
+    fn whoever_waits_is_notified_once_also_afterwards() {
+        let (watch, notified) = (Watch::new(false), Arc::<AtomicUsize>::default());
+        let notify = || {
+            let notified = notified.clone();
+            move |_| _ = notified.fetch_add(1, Ordering::Relaxed)
         };
-        watch.when_over(tell());
-        assert!(watch.check().is_ok() && told.load(Ordering::Relaxed) == 0);
+        watch.when_over(notify());
+        assert!(watch.check().is_ok() && notified.load(Ordering::Relaxed) == 0);
         watch.give_up();
         watch.give_up();
-        assert_eq!(told.load(Ordering::Relaxed), 1);
-        watch.when_over(tell());
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(notified.load(Ordering::Relaxed), 1);
+        watch.when_over(notify());
+        assert_eq!(notified.load(Ordering::Relaxed), 2);
         let error = watch.check().unwrap_err();
         assert_eq!(error.kind(), Kind::Aborted);
         assert!(Arc::ptr_eq(error.reason().unwrap(), watch.reason().unwrap()));
-        Watch::default().when_over(tell());
-        assert!(told.load(Ordering::Relaxed) == 2 && Watch::default().check().is_ok());
+        Watch::default().when_over(notify());
+        assert!(notified.load(Ordering::Relaxed) == 2 && Watch::default().check().is_ok());
     }
 
     #[test]
     fn what_has_not_begun_in_time_is_dropped() {
-        let of =
-            |milliseconds| Watch::of(Wish { timeout: Some(Duration::from_millis(milliseconds)), ..Wish::default() }).unwrap();
-        let (sender, told) = crossbeam_channel::bounded(1);
+        let of = |milliseconds| {
+            Watch::of(WatchOptions { timeout: Some(Duration::from_millis(milliseconds)), ..WatchOptions::default() }).unwrap()
+        };
+        let (sender, notified) = crossbeam_channel::bounded(1);
         let [late, begun, at_once] = [10, 10, 0].map(of);
         begun.begin().unwrap();
         late.when_over(move |error| sender.send(error).unwrap());
-        let error = told.recv().unwrap();
+        let error = notified.recv().unwrap();
         assert_eq!((error.kind(), error.message()), (Kind::Timeout, "it had not begun after 10 ms (timeout)"));
         assert_eq!(late.begin().unwrap_err().kind(), Kind::Timeout);
         assert_eq!(at_once.begin().unwrap_err().kind(), Kind::Timeout);

@@ -5,7 +5,7 @@ use crossbeam_channel::{Receiver, bounded};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use webnn_node::backend::cpu::Cpu;
 use webnn_node::error::{Error, Kind, Result};
-use webnn_node::faults::{Failure, Place, plan};
+use webnn_node::faults::{Failure, Place, inject};
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
@@ -132,7 +132,7 @@ fn whatever_happens_in_whichever_step_shows_in_the_outputs_and_is_cleared() {
         [(Failure::Error, "failed on purpose"), (Failure::Panic, "panicked on purpose"), (Failure::Scratch, "cannot allocate")]
     {
         for (spared, step) in ["softmax [one]", "cumulativeSum [two]", "softmax [three]"].iter().enumerate() {
-            plan(Place::Step, failure, spared as u32);
+            inject(Place::Step, failure, spared as u32);
             harness.dispatch(A, B, "first");
             harness.dispatch(B, C, "second");
             let error = harness.read(C).unwrap_err();
@@ -155,7 +155,7 @@ fn whatever_happens_in_whichever_step_shows_in_the_outputs_and_is_cleared() {
 fn a_graph_without_memory_can_never_run_again() {
     let _alone = alone();
     let harness = Harness::new();
-    plan(Place::Step, Failure::Memory, 0);
+    inject(Place::Step, Failure::Memory, 0);
     harness.dispatch(A, B, "first");
     assert!(harness.read(B).unwrap_err().message().contains("cannot allocate"));
     harness.dispatch(A, C, "second");
@@ -176,7 +176,7 @@ fn a_write_that_fails_names_its_label() {
     let _alone = alone();
     let harness = Harness::new();
     for failure in [Failure::Error, Failure::Panic] {
-        plan(Place::Write, failure, 1);
+        inject(Place::Write, failure, 1);
         harness.write(A, "good");
         harness.write(A, "bad");
         let error = harness.read(A).unwrap_err();
@@ -192,7 +192,7 @@ fn a_read_that_fails_disturbs_nothing() {
     let _alone = alone();
     let harness = Harness::new();
     for failure in [Failure::Error, Failure::Panic, Failure::Memory] {
-        plan(Place::Read, failure, 0);
+        inject(Place::Read, failure, 0);
         assert_eq!(harness.read(A).unwrap_err().kind(), Kind::Unknown);
         harness.read(A).unwrap();
     }
@@ -203,7 +203,7 @@ fn a_tensor_that_cannot_be_made_names_its_label() {
     let _alone = alone();
     let harness = Harness::new();
     for (failure, kind) in [(Failure::Memory, Kind::Unknown), (Failure::Panic, Kind::Operation)] {
-        plan(Place::Allocate, failure, 0);
+        inject(Place::Allocate, failure, 0);
         let error = harness.create(TensorId(7)).unwrap_err();
         assert_eq!(error.kind(), kind);
         assert!(error.message().starts_with("createTensor [made]: "), "{error}");
@@ -216,7 +216,7 @@ fn a_compute_that_fails_reports_and_the_next_does_not() {
     let _alone = alone();
     let harness = Harness::new();
     for failure in [Failure::Error, Failure::Panic, Failure::Scratch] {
-        plan(Place::Step, failure, 1);
+        inject(Place::Step, failure, 1);
         let error = harness.compute().unwrap_err();
         assert!(error.message().starts_with("compute [computed]: cumulativeSum [two]: "), "{error}");
         assert_eq!(error.kind(), Kind::Operation);
@@ -228,7 +228,7 @@ fn a_compute_that_fails_reports_and_the_next_does_not() {
 fn a_timeline_that_breaks_loses_the_context_and_reports_all() {
     let _alone = alone();
     let harness = Harness::new();
-    plan(Place::Timeline, Failure::Panic, 0);
+    inject(Place::Timeline, Failure::Panic, 0);
     harness.dispatch(A, B, "");
     assert!(harness.read(B).is_err());
     assert!(harness.lost.recv().unwrap().contains("panicked on purpose"));

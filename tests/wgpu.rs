@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webnn_node::backend::Backend;
-use webnn_node::backend::wgpu::{Gpu, Wish};
+use webnn_node::backend::wgpu::{AdapterRequest, Gpu};
 use webnn_node::compiler::compile;
 use webnn_node::error::{Error, Kind, Result};
 use webnn_node::graph::attribute::Value;
@@ -36,7 +36,7 @@ struct Harness {
 }
 
 fn gpu() -> Option<Gpu> {
-    let found = Gpu::new(Wish { software: true, ..Wish::default() });
+    let found = Gpu::new(AdapterRequest { software: true, ..AdapterRequest::default() });
     found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
 }
 
@@ -296,9 +296,9 @@ fn pipelines(gpu: &Gpu, file: &str, shapes: impl Iterator<Item = Vec<Vec<u32>>>)
         let mut graph = part.unwrap_or_else(|error| panic!("{error:?}")).graph.expect("there is something to compute");
         graph.shared = shared.clone();
         weights.settle(&mut graph, &loaded, &shared);
-        let plan = compile(graph, gpu.capabilities()).unwrap();
+        let schedule = compile(graph, gpu.capabilities()).unwrap();
         let before = gpu.pipelines();
-        kept.push(gpu.compile(plan).unwrap());
+        kept.push(gpu.compile(schedule).unwrap());
         gpu.pipelines() - before
     });
     made.collect()

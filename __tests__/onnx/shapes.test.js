@@ -14,7 +14,7 @@ withContexts((cpu, other) => {
   [context, gpu] = [cpu, other];
 });
 
-/** Plans that are kept of a model (src/program/cache.rs). */
+/** Plans that are kept of a model (src/program/plan_cache.rs). */
 const MOST = 512;
 
 /** y = x w + b for x of [batch, sequence, 2], and z, the same summed over the sequence, times a mask of [batch]. */

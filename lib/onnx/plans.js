@@ -1,7 +1,7 @@
 'use strict';
 
 // The plans of a model, by the shapes of its inputs. The native side counts them together with those of later parts, and keeps the most recently
-// used ones (src/program/cache.rs).
+// used ones (src/program/plan_cache.rs).
 
 const timers = require('node:timers');
 const native = require('../native.js');

@@ -33,9 +33,9 @@ impl HostThread {
     }
 
     /// The calling thread is about to send a task.
-    pub fn is_here(&self) {
+    pub fn notes_core(&self) {
         if self.is_wanted.load(Ordering::Relaxed) {
-            self.is_on(here());
+            self.is_on(current_core());
         }
     }
 
@@ -54,12 +54,12 @@ impl HostThread {
 }
 
 #[cfg(target_os = "linux")]
-fn here() -> usize {
+fn current_core() -> usize {
     rustix::thread::sched_getcpu()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn here() -> usize {
+fn current_core() -> usize {
     NONE
 }
 
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn it_is_found_out_when_somebody_wants_to_know() {
         let host_thread = HostThread::default();
-        host_thread.is_here();
+        host_thread.notes_core();
         assert_eq!(host_thread.core(), None);
         host_thread.want();
-        host_thread.is_here();
+        host_thread.notes_core();
         assert_eq!(host_thread.core().is_some(), cfg!(target_os = "linux"));
     }
 }

@@ -16,7 +16,7 @@ mod window;
 
 pub use host_thread::HostThread;
 
-use crate::compiler::{Capabilities, Plan};
+use crate::compiler::{Capabilities, Schedule};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Limits};
@@ -51,12 +51,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Whether any thread may do what the timeline's would, one at a time.
-    fn works_here(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         false
     }
 
     /// What a run is expected to take on one thread, for a backend whose runs any thread may do.
-    fn time_here(&self, _graph: &Self::Executable) -> Duration {
+    fn inline_time(&self, _graph: &Self::Executable) -> Duration {
         Duration::MAX
     }
 
@@ -72,7 +72,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<Self::Tensor, HostBuffer>;
 
     /// Whether the memory of tensors is not the host's, so that nothing is adopted, and there are parts and copies.
-    fn is_elsewhere(&self) -> bool {
+    fn has_own_memory(&self) -> bool {
         false
     }
 
@@ -91,7 +91,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// `OperationError` when the device cannot run the graph.
-    fn compile(&self, plan: Plan) -> Result<Self::Executable>;
+    fn compile(&self, schedule: Schedule) -> Result<Self::Executable>;
 
     /// By input: where in which output it may be from the beginning, in the caller's memory, so that no step needs to copy it
     /// there. Empty where there is no such input.
@@ -126,7 +126,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Errors
     /// `UnknownError` when the graph can never run again (its memory cannot be had, its device code failed); any other
     /// error is about this run.
-    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, turn: Turn, done: Done<()>);
+    fn execute(&self, graph: &Arc<Self::Executable>, bindings: Bindings<Self::Tensor>, options: RunOptions, done: Done<()>);
 
     /// Calls back, at most once and from any thread, when the device is lost: nothing more can be done with it.
     fn on_lost(&self, _tell: Box<dyn FnOnce(String) + Send>) {}
@@ -151,13 +151,13 @@ pub struct CopyRange<T> {
 
 /// When a run may start.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct RunOptions {
     /// Of all runs of the context that are ready, the one with the lowest number was asked for first.
     pub number: u64,
     /// Nothing else waits for its turn, so that this may have the calling thread for a while.
     pub alone: bool,
     /// It is to be done on the calling thread, which has little time.
-    pub here: bool,
+    pub inline: bool,
     /// A run that is under way when it is given up may stop early, and reports an error then.
     pub watch: Watch,
     /// Of runs that wait the more urgent ones go first.

@@ -75,7 +75,7 @@ fn is_from_0_to_1(graph: &Graph, mut id: OperandId) -> bool {
 mod tests {
     use super::*;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::plan;
+    use crate::compiler::schedule;
     use crate::compiler::testing::everything_of;
     use crate::graph::ops::elementwise::{Activation, Clamp, HardSigmoid};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout::Oihw, InputOperandLayout};
@@ -147,7 +147,7 @@ mod tests {
             outputs.push(("scaled".into(), scaled));
         }
         let cpu = Cpu::new(1);
-        let steps = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap().steps;
+        let steps = schedule(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap().steps;
         match steps.iter().map(|step| step.prologue.len()).sum::<usize>() {
             0 => false,
             count => {

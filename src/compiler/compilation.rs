@@ -135,12 +135,12 @@ mod tests {
         }
     }
 
-    /// How often the compiler asks, how many nodes it looks at, and whether there is a plan.
+    /// How often the compiler asks, how many nodes it looks at, and whether there is a schedule.
     fn compiled(graph: Graph, most: usize) -> (usize, usize, bool) {
         let asked = Asked { cpu: Cpu::new(1), questions: Cell::new(0), most };
         let compilation = Compilation::new(&asked).with(Budget::beside(&graph, usize::MAX));
-        let plan = passes(usize::MAX, graph, &compilation);
-        (asked.questions.get(), compilation.looked_at(), plan.is_ok())
+        let schedule = passes(usize::MAX, graph, &compilation);
+        (asked.questions.get(), compilation.looked_at(), schedule.is_ok())
     }
 
     /// A chain: what it begins with, what makes the next value of one, and what makes the output.

@@ -1,6 +1,6 @@
-//! How much memory a graph takes, as far as its plan tells.
+//! How much memory a graph takes, as far as its schedule tells.
 
-use super::plan::Plan;
+use super::schedule::Schedule;
 use crate::error::{Error, Kind, Result};
 use crate::graph::Graph;
 
@@ -42,7 +42,7 @@ pub fn bound(graph: &Graph) -> usize {
     ids.map(|id| graph.descriptor(id).byte_length()).fold(0, usize::saturating_add)
 }
 
-impl Plan {
+impl Schedule {
     /// What the graph takes.
     pub fn demand(&self) -> Demand {
         let lengths = self.inputs.iter().chain(&self.outputs).map(|(_, descriptor)| descriptor.byte_length());
@@ -83,7 +83,7 @@ mod tests {
         let sum = Reduce { kind: ReduceKind::Sum, input: product, axes: None, keep_dimensions: false };
         let output = builder.push_op(sum, "").unwrap()[0];
         let graph = builder.build(vec![("y".into(), output)]).unwrap();
-        compile_within(most, graph, &Nothing).map(|plan| plan.demand())
+        compile_within(most, graph, &Nothing).map(|schedule| schedule.demand())
     }
 
     #[test]

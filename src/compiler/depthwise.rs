@@ -45,7 +45,7 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, compilation: 
 mod tests {
     use crate::backend::cpu::Cpu;
     use crate::compiler::compilation::Compilation;
-    use crate::compiler::plan;
+    use crate::compiler::schedule;
     use crate::compiler::testing::everything_of;
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Swish};
@@ -83,8 +83,8 @@ mod tests {
             outputs.push(("z".into(), active));
         }
         let cpu = Cpu::new(1);
-        let plan = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
-        plan.steps.iter().map(|step| step.prologue.len()).collect()
+        let schedule = schedule(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
+        schedule.steps.iter().map(|step| step.prologue.len()).collect()
     }
 
     fn filter_padding(groups: u32) -> u32 {

@@ -1,6 +1,6 @@
-//! A validated graph → a [`Plan`] that a backend compiles.
+//! A validated graph → a [`Schedule`] that a backend compiles.
 //!
-//! [`compile`] runs the [`PASSES`] over the graph, and plans what they leave. A pass takes a valid graph and leaves a valid graph, has a
+//! [`compile`] runs the [`PASSES`] over the graph, and schedules what they leave. A pass takes a valid graph and leaves a valid graph, has a
 //! file named after it, and asks at each node whether anybody still wants the graph ([`Compilation::each`]). All passes look around in a
 //! graph and change it by the same methods ([`edit`]).
 //!
@@ -29,11 +29,11 @@ mod operators;
 mod orders;
 mod pattern;
 mod places;
-mod plan;
 mod prologue;
 mod prune;
 mod quantized;
 mod recognise;
+mod schedule;
 mod simplify;
 mod steps;
 #[cfg(test)]
@@ -46,7 +46,7 @@ pub use capabilities::{Capabilities, Fusing, Preferences};
 pub use half_promotion::rounds;
 pub use operators::{RUNNING, behind_inputs};
 pub use pattern::{Known, Pattern};
-pub use plan::{Check, Place, Plan, Read, Step, Value, ValueId};
+pub use schedule::{Check, Place, Read, Schedule, Step, Value, ValueId};
 pub use work::{element_count, multiplications};
 
 use crate::error::Result;
@@ -108,7 +108,7 @@ const PASSES: &[(When, Pass)] = &[
 ///    writing ([`orders`]). The step of a node takes in what makes its operand: attention ([`attention`]), expansions before depthwise
 ///    convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
 /// 2. [`places`]: values are graph inputs and outputs, constants, or offsets in one arena.
-fn plan(graph: &Graph, compilation: &Compilation<'_>) -> Result<Plan> {
+fn schedule(graph: &Graph, compilation: &Compilation<'_>) -> Result<Schedule> {
     let steps = steps::steps(graph, compilation)?;
     places::place(graph, steps, compilation)
 }
@@ -117,7 +117,7 @@ fn plan(graph: &Graph, compilation: &Compilation<'_>) -> Result<Plan> {
 ///
 /// # Errors
 /// Those of evaluating constant nodes: memory, and the end of the context, for which each pass asks at its nodes.
-pub fn compile(graph: Graph, capabilities: &dyn Capabilities) -> Result<Plan> {
+pub fn compile(graph: Graph, capabilities: &dyn Capabilities) -> Result<Schedule> {
     compile_within(usize::MAX, graph, capabilities)
 }
 
@@ -125,7 +125,7 @@ pub fn compile(graph: Graph, capabilities: &dyn Capabilities) -> Result<Plan> {
 ///
 /// # Errors
 /// Those of [`compile`], and `OperationError` for a graph that takes more.
-pub fn compile_within(most: usize, graph: Graph, capabilities: &dyn Capabilities) -> Result<Plan> {
+pub fn compile_within(most: usize, graph: Graph, capabilities: &dyn Capabilities) -> Result<Schedule> {
     let compilation = Compilation::new(capabilities).with(Budget::beside(&graph, most));
     passes(most, graph, &compilation)
 }
@@ -133,8 +133,8 @@ pub fn compile_within(most: usize, graph: Graph, capabilities: &dyn Capabilities
 /// About what the passes and a backend allocate for a node, in small pieces.
 const NODE: usize = 4 << 10;
 
-/// Runs the passes and plans, within so many bytes.
-fn passes(most: usize, mut graph: Graph, compilation: &Compilation<'_>) -> Result<Plan> {
+/// Runs the passes and schedules, within so many bytes.
+fn passes(most: usize, mut graph: Graph, compilation: &Compilation<'_>) -> Result<Schedule> {
     // What is known already, before constants are folded.
     Demand { bound: bound(&graph), ..Demand::default() }.check(most)?;
     crate::memory::require(graph.nodes.len().saturating_mul(NODE))?;
@@ -144,7 +144,7 @@ fn passes(most: usize, mut graph: Graph, compilation: &Compilation<'_>) -> Resul
             pass(&mut graph, compilation)?;
         }
     }
-    let plan = plan(&graph, compilation)?;
-    plan.demand().check(most)?;
-    Ok(plan)
+    let schedule = schedule(&graph, compilation)?;
+    schedule.demand().check(most)?;
+    Ok(schedule)
 }

@@ -120,7 +120,7 @@ fn is_stack(graph: &Graph, op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::backend::cpu::Cpu;
-    use crate::compiler::plan;
+    use crate::compiler::schedule;
     use crate::compiler::testing::everything_of;
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Binary, BinaryKind};
@@ -154,8 +154,8 @@ mod tests {
             outputs.push(("z".into(), builder.push_op(Binary { kind: BinaryKind::Add, a: last, b: last }, "").unwrap()[0]));
         }
         let cpu = Cpu::new(1);
-        let plan = plan(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
-        plan.steps.iter().map(|step| step.op.row().name).collect()
+        let schedule = schedule(&builder.build(outputs).unwrap(), &Compilation::new(&everything_of(&cpu))).unwrap();
+        schedule.steps.iter().map(|step| step.op.row().name).collect()
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The second half of planning: where the values of steps lie. The graph's inputs and outputs are bound tensors; every other value is a
+//! The second half of scheduling: where the values of steps lie. The graph's inputs and outputs are bound tensors; every other value is a
 //! constant, or has an offset in one arena by its lifetime.
 
 use super::arena::Lifetime;
 use super::compilation::Compilation;
-use super::plan::{Check, Place, Plan, Step, Value, ValueId};
+use super::schedule::{Check, Place, Schedule, Step, Value, ValueId};
 use super::steps::{Pending, Steps};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 /// When nobody wants the graph any more.
-pub fn place(graph: &Graph, steps: Steps, compilation: &Compilation<'_>) -> Result<Plan> {
+pub fn place(graph: &Graph, steps: Steps, compilation: &Compilation<'_>) -> Result<Schedule> {
     let Steps { list, root, orders } = steps;
     let mut bound = Bound::find(graph, &root);
     let (arena, lifetimes) = lifetimes(graph, &list, &root, &bound, compilation)?;
@@ -35,7 +35,7 @@ pub fn place(graph: &Graph, steps: Steps, compilation: &Compilation<'_>) -> Resu
     let describe = |names: &[(String, OperandId)]| {
         names.iter().map(|(name, id)| (name.clone(), graph.descriptor(*id).clone())).collect::<Vec<_>>()
     };
-    let mut plan = Plan {
+    let mut schedule = Schedule {
         values: list,
         constants: bound.constants,
         steps: finished,
@@ -48,10 +48,10 @@ pub fn place(graph: &Graph, steps: Steps, compilation: &Compilation<'_>) -> Resu
         fp_math: graph.fp_math,
         hiding: graph.hiding.clone(),
     };
-    plan.place();
+    schedule.place();
     // Only constants that a step reads are worth keeping.
-    plan.drop_unused_constants();
-    Ok(plan)
+    schedule.drop_unused_constants();
+    Ok(schedule)
 }
 
 /// Which operands lie in tensors or are constants.
@@ -122,7 +122,7 @@ fn lifetimes(
     Ok(arena.into_iter().unzip())
 }
 
-/// The values of a plan, made of operands when a step has them.
+/// The values of a schedule, made of operands when a step has them.
 struct Values<'a> {
     graph: &'a Graph,
     /// By operand: what [`Steps`] says of it, where it lies, and which of the lifetimes it has.
@@ -132,7 +132,7 @@ struct Values<'a> {
     life_of: &'a [Option<usize>],
     numbers: Vec<Option<ValueId>>,
     list: Vec<Value>,
-    /// See [`Plan`].
+    /// See [`Schedule`].
     lives: Vec<Option<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! The first half of planning: which steps there are. Most nodes are one; some only rename memory, or join the step of another node.
+//! The first half of scheduling: which steps there are. Most nodes are one; some only rename memory, or join the step of another node.
 
 use super::capabilities::Fusing;
 use super::compilation::Compilation;

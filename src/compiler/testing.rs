@@ -1,4 +1,4 @@
-//! For tests of what a backend makes of plans.
+//! For tests of what a backend makes of schedules.
 
 pub use super::capabilities::EVERYTHING;
 use super::capabilities::{Capabilities, Fusing, Preferences};

@@ -10,7 +10,7 @@
 //! 36  the greatest magnitude, of float32
 //! ```
 
-use super::{Cache, Kind};
+use super::{DiskCache, Kind};
 use crate::memory::{Finding, Store};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
@@ -24,7 +24,7 @@ const HAS_IDENTITY: u32 = 1;
 const HAS_GREATEST: u32 = 2;
 
 struct OfFile {
-    cache: Arc<Cache>,
+    cache: Arc<DiskCache>,
     key: u128,
 }
 
@@ -36,7 +36,7 @@ impl Store for OfFile {
     }
 }
 
-impl Cache {
+impl DiskCache {
     /// What earlier processes have found out about the file in this state, and where more of it is kept.
     pub fn findings_of(self: &Arc<Self>, state: &[u8]) -> (Box<dyn Store>, Vec<Finding>) {
         let mut hash = Xxh3::with_seed(self.secret);

@@ -70,7 +70,7 @@ impl Kind {
 pub type Offered = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A folder of packed weights.
-pub struct Cache {
+pub struct DiskCache {
     folder: PathBuf,
     secret: u64,
     most_bytes: u64,
@@ -109,23 +109,23 @@ pub struct Listed {
 }
 
 /// The cache of the process, once it has one.
-static OF_PROCESS: OnceLock<Arc<Cache>> = OnceLock::new();
-static OF_ALL_GRAPHS: OnceLock<Arc<Cache>> = OnceLock::new();
+static OF_PROCESS: OnceLock<Arc<DiskCache>> = OnceLock::new();
+static OF_ALL_GRAPHS: OnceLock<Arc<DiskCache>> = OnceLock::new();
 
-impl Cache {
+impl DiskCache {
     /// The cache of this process, in this folder, which is made if it is not there.
     ///
     /// # Errors
     /// `OperationError` when the folder cannot be used, `NotSupportedError` when the process has a cache in another one.
-    pub fn of_process(folder: &Path) -> Result<Arc<Cache>> {
+    pub fn of_process(folder: &Path) -> Result<Arc<DiskCache>> {
         static OPENING: Mutex<()> = Mutex::new(());
         let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         if OF_PROCESS.get().is_none() {
-            let cache = Arc::new(Cache::open(folder)?);
+            let cache = Arc::new(DiskCache::open(folder)?);
             memory::set_seed(cache.secret);
             let _ = OF_PROCESS.set(cache);
         }
-        let Some(cache) = Cache::opened() else { unreachable!("it was set under the lock") };
+        let Some(cache) = DiskCache::opened() else { unreachable!("it was set under the lock") };
         // Named otherwise it may be the same.
         if fs::canonicalize(folder).is_ok_and(|folder| folder == cache.folder) {
             return Ok(cache);
@@ -135,7 +135,7 @@ impl Cache {
     }
 
     /// The cache that the process has.
-    pub fn opened() -> Option<Arc<Cache>> {
+    pub fn opened() -> Option<Arc<DiskCache>> {
         OF_PROCESS.get().cloned()
     }
 
@@ -145,11 +145,11 @@ impl Cache {
     }
 
     /// The cache that graphs use which were told nothing.
-    pub fn of_all_graphs() -> Option<Arc<Cache>> {
+    pub fn of_all_graphs() -> Option<Arc<DiskCache>> {
         OF_ALL_GRAPHS.get().cloned()
     }
 
-    fn open(folder: &Path) -> Result<Cache> {
+    fn open(folder: &Path) -> Result<DiskCache> {
         let fail = |error: &dyn std::fmt::Display| {
             Error::new(error::Kind::Operation, format!("the folder {} cannot be a cache: {error}", folder.display()))
         };
@@ -161,7 +161,7 @@ impl Cache {
         }
         let secret = secret_of(&folder).map_err(|error| fail(&error))?;
         let most_bytes = std::env::var("WEBNN_CACHE_BYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(MOST_BYTES);
-        Ok(Cache {
+        Ok(DiskCache {
             folder,
             secret,
             most_bytes,
@@ -289,9 +289,9 @@ impl Cache {
     }
 }
 
-impl std::fmt::Debug for Cache {
+impl std::fmt::Debug for DiskCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cache({})", self.folder.display())
+        write!(f, "DiskCache({})", self.folder.display())
     }
 }
 
@@ -394,17 +394,17 @@ pub fn files(folder: &Path) -> Vec<Listed> {
 /// The graphs that are saved in a folder.
 ///
 /// # Errors
-/// As [`Cache::of_process`].
+/// As [`DiskCache::of_process`].
 pub fn saved_graphs(folder: &Path) -> Result<Vec<SavedListed>> {
-    Ok(Cache::open(folder)?.saved_graphs())
+    Ok(DiskCache::open(folder)?.saved_graphs())
 }
 
 /// Whether each file of a folder is as it was written.
 ///
 /// # Errors
-/// As [`Cache::of_process`].
+/// As [`DiskCache::of_process`].
 pub fn check(folder: &Path) -> Result<Vec<(Listed, bool)>> {
-    let cache = Cache::open(folder)?;
+    let cache = DiskCache::open(folder)?;
     let is_whole = |file: &Listed| {
         key_of(&file.path).is_some_and(|key| match Kind::of(&file.path) {
             Some(Kind::Graph) => saved::is_whole(&file.path, key, cache.secret),
@@ -425,8 +425,8 @@ mod tests {
             Folder(std::env::temp_dir().join(format!("webnn-node-cache-{name}-{}", std::process::id())))
         }
 
-        pub fn open(&self) -> Arc<Cache> {
-            Arc::new(Cache::open(&self.0).unwrap())
+        pub fn open(&self) -> Arc<DiskCache> {
+            Arc::new(DiskCache::open(&self.0).unwrap())
         }
     }
 
@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    fn offer(cache: &Arc<Cache>, key: u128, bytes: Vec<u8>) {
+    fn offer(cache: &Arc<DiskCache>, key: u128, bytes: Vec<u8>) {
         cache.offer(key, Arc::new(bytes));
         cache.finish();
     }
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn what_was_not_used_for_longest_goes_first() {
         let folder = Folder::new("bounded");
-        let mut cache = Cache::open(&folder.0).unwrap();
+        let mut cache = DiskCache::open(&folder.0).unwrap();
         cache.most_bytes = 3 * 1064;
         let cache = Arc::new(cache);
         for key in 0..3 {
@@ -520,10 +520,10 @@ mod tests {
         set(&cache.path_of(Kind::Packing, 1), 0o666);
         assert!(cache.find(1, 1000).is_none(), "a file that all may write");
         set(&folder.0, 0o777);
-        assert!(Cache::open(&folder.0).is_err());
+        assert!(DiskCache::open(&folder.0).is_err());
         set(&folder.0, 0o700);
         fs::write(folder.0.join(SECRET), [0; 8]).unwrap();
-        assert!(Cache::open(&folder.0).is_err());
+        assert!(DiskCache::open(&folder.0).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! description here but its length: whoever reads it checks it.
 
 use super::entry::{is_safe, mark_used};
-use super::{Cache, Kind, LEFT_OVER, list, write_beside};
+use super::{DiskCache, Kind, LEFT_OVER, list, write_beside};
 use crate::error::{self, Error, Result};
 use crate::memory::{self, Check, Finding, Kept, MappedFile, Store, filled, identity_with};
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ enum Missing {
     Damaged,
 }
 
-impl Cache {
+impl DiskCache {
     fn name_of(&self, name: Name<'_>) -> u128 {
         hash(self.secret, &[b"graph 1", &(name.origin.len() as u64).to_le_bytes(), name.origin.as_bytes(), name.key.as_bytes()])
     }
@@ -549,7 +549,7 @@ mod tests {
     #[test]
     fn the_oldest_go_when_there_is_no_room_and_what_is_too_large_is_refused() {
         let folder = Folder::new("room");
-        let mut cache = Cache::open(&folder.0).unwrap();
+        let mut cache = DiskCache::open(&folder.0).unwrap();
         cache.most_bytes = 5000;
         let bytes = [1; 2000];
         for (number, key) in ["a", "b", "c"].into_iter().enumerate() {

@@ -18,10 +18,10 @@ const LOOKS: usize = 2000;
 
 /// Bytes on their way.
 #[derive(Debug)]
-pub struct Arriving(Arc<Shared>);
+pub struct Arriving(Arc<InputCopy>);
 
 #[derive(Debug)]
-struct Shared {
+struct InputCopy {
     /// A piece is not to be looked at before it is there.
     to: Target,
     length: usize,
@@ -77,7 +77,7 @@ unsafe impl Sync for Source {}
 
 /// Keeps the copy possible. When this is dropped the copy is there, so nobody waits for ever.
 #[derive(Debug)]
-pub struct Arrival(Arc<Shared>);
+pub struct Arrival(Arc<InputCopy>);
 
 /// A copy of so many bytes that is made by whoever needs it, or when the [`Arrival`] is dropped.
 ///
@@ -107,7 +107,7 @@ pub unsafe fn arriving_in_runs(from: *const u8, length: usize, to: *mut u8, runs
 
 fn share(to: Target, length: usize, from: *const u8) -> (Arriving, Arrival) {
     let pieces = length.div_ceil(PIECE);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(InputCopy {
         to,
         length,
         from: Source(from),
@@ -172,7 +172,7 @@ enum End {
     Last,
 }
 
-impl Shared {
+impl InputCopy {
     /// Copies until so many pieces at the front are there.
     fn complete(&self, wanted: usize, end: End) {
         while !self.has_first(wanted) {

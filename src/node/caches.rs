@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::script::Value;
-use crate::disk_cache::{self, Cache};
+use crate::disk_cache::{self, DiskCache};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Shared;
 use std::path::Path;
@@ -21,8 +21,8 @@ pub fn attach(shared: &Shared, folder: &str) -> Result<()> {
 ///
 /// # Errors
 /// As [`attach`].
-pub fn usable(folder: &str) -> Result<Option<Arc<Cache>>> {
-    if folder.is_empty() { Ok(None) } else { found(Cache::of_process(Path::new(folder))) }
+pub fn usable(folder: &str) -> Result<Option<Arc<DiskCache>>> {
+    if folder.is_empty() { Ok(None) } else { found(DiskCache::of_process(Path::new(folder))) }
 }
 
 fn found<T>(cache: Result<T>) -> Result<Option<T>> {
@@ -35,13 +35,13 @@ fn found<T>(cache: Result<T>) -> Result<Option<T>> {
 
 /// `useCache(folder)`: for all graphs of the process.
 pub fn use_for_all<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    found(Cache::of_process(Path::new(&call.string(0)?)))?.into_iter().for_each(Cache::use_for_all);
+    found(DiskCache::of_process(Path::new(&call.string(0)?)))?.into_iter().for_each(DiskCache::use_for_all);
     Ok(None)
 }
 
 /// `cacheState()`: the folder of the cache and what it has done in this process, if there is one.
 pub fn state<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let Some(cache) = Cache::opened() else { return Ok(None) };
+    let Some(cache) = DiskCache::opened() else { return Ok(None) };
     let (scope, numbers) = (call.scope, cache.numbers());
     let result = scope.object()?;
     scope.set(result, "folder", scope.string(&cache.folder().to_string_lossy())?)?;
@@ -55,7 +55,7 @@ pub fn state<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `finishCache()`: waits until all is written.
 pub fn finish<'s>(_: &Call<'s>) -> Result<Option<Value<'s>>> {
-    Cache::opened().iter().for_each(|cache| cache.finish());
+    DiskCache::opened().iter().for_each(|cache| cache.finish());
     Ok(None)
 }
 

@@ -9,8 +9,8 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::{Error, Kind, Reason, Result};
 use crate::host_memory::HostBuffer;
-use crate::timeline::{Compute, Done, GraphId, Operand, Task, here};
-use crate::watch::{Description, Priority, StepTime, Watch, Wish};
+use crate::timeline::{Compute, Done, GraphId, Operand, Task, inline};
+use crate::watch::{Description, Priority, StepTime, Watch, WatchOptions};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -90,17 +90,17 @@ pub fn watch(call: &Call<'_>, index: usize) -> Result<Watch> {
 /// timeout in milliseconds; a negative one is none.
 pub fn create_watch<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let with_steps = call.scope.as_boolean(call.value(0))?;
-    let watch = Watch::of(Wish { with_steps, ..wish(call, 1)? })?;
+    let watch = Watch::of(WatchOptions { with_steps, ..watch_options(call, 1)? })?;
     let handle = call.environment.watches.borrow_mut().insert(watch);
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
 /// A priority and a timeout.
-pub fn wish(call: &Call<'_>, first: usize) -> Result<Wish> {
+pub fn watch_options(call: &Call<'_>, first: usize) -> Result<WatchOptions> {
     let priority = Priority::ALL.get(call.unsigned(first)? as usize).copied().unwrap_or_default();
     // What is negative, or too long for a duration, is none.
     let timeout = Duration::try_from_secs_f64(call.number(first + 1)? / 1000.0).ok();
-    Ok(Wish { priority, timeout, ..Wish::default() })
+    Ok(WatchOptions { priority, timeout, ..WatchOptions::default() })
 }
 
 /// `beginWork(watch)`: `lib/` itself begins with the work, which is not overdue any more; whether it is still wanted.
@@ -221,7 +221,7 @@ fn wait<'s>(scope: Scope<'s>, context: &Context, task: impl FnOnce(Done<()>) -> 
     let (sender, end) = bounded(1);
     let task = task(Done::new(move |result: Result<()>| drop(sender.send(result))));
     // This thread can as well do what the timeline's would.
-    here::as_timeline(|| context.send(task))?;
+    inline::as_timeline(|| context.send(task))?;
     loop {
         match end.recv_timeout(LOOK) {
             Ok(result) => return result.map(|()| None),

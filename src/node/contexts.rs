@@ -8,7 +8,7 @@ use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
 use crate::backend::Backend;
 use crate::backend::cpu::{Cpu, Performance};
-use crate::backend::wgpu::{self, Foreign, Gpu, Wish, adapter};
+use crate::backend::wgpu::{self, AdapterRequest, Foreign, Gpu, adapter};
 use crate::cores;
 use crate::error::{Error, Kind, Result};
 use crate::graph::limits::Support;
@@ -38,12 +38,12 @@ pub struct Context {
     /// The device where it is script's. Such a context has no timeline here.
     foreign: Option<(Foreign, DeviceTasks)>,
     /// What is in use there, as script says: tensors, graphs, scratch.
-    on_device: RefCell<OnDevice>,
+    device_memory: RefCell<DeviceMemory>,
 }
 
 /// What is counted for a device of script's.
 #[derive(Default)]
-struct OnDevice {
+struct DeviceMemory {
     /// Tensors, graphs, scratch.
     bytes: [usize; 3],
     held: Vec<Charge>,
@@ -53,7 +53,7 @@ struct OnDevice {
 struct Capabilities {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
-    is_elsewhere: bool,
+    has_own_memory: bool,
 }
 
 impl Context {
@@ -62,7 +62,7 @@ impl Context {
         let usage = device.usage().clone();
         limit.into_iter().for_each(|limit| usage.limit_to(limit));
         usage.is_part_of(environment.external.total.clone());
-        let found = Capabilities { limits: device.limits().clone(), usage, is_elsewhere: true };
+        let found = Capabilities { limits: device.limits().clone(), usage, has_own_memory: true };
         Context {
             device: Arc::new(OnceLock::from(found)),
             running: Running::never(),
@@ -70,7 +70,7 @@ impl Context {
             last: Arc::default(),
             fp_math: FpMath::Strict,
             foreign: Some((device, device_tasks)),
-            on_device: RefCell::default(),
+            device_memory: RefCell::default(),
         }
     }
 
@@ -91,8 +91,8 @@ impl Context {
         const KINDS: [Use; 3] = [Use::Tensors, Use::Constants, Use::Scratch];
         let Some((foreign, _)) = &self.foreign else { return Ok(()) };
         let usage = foreign.usage();
-        let mut on_device = self.on_device.borrow_mut();
-        let OnDevice { bytes: before, held } = &mut *on_device;
+        let mut device_memory = self.device_memory.borrow_mut();
+        let DeviceMemory { bytes: before, held } = &mut *device_memory;
         let both = KINDS.into_iter().zip(bytes.into_iter().zip(*before));
         if bytes.iter().zip(&*before).any(|(now, before)| now < before) {
             // What is gone is not counted beside what is new.
@@ -121,8 +121,8 @@ impl Context {
     }
 
     /// Whether tensors are not in the host's memory.
-    pub fn is_elsewhere(&self) -> Result<bool> {
-        Ok(self.device.get().ok_or_else(|| stale("context"))?.is_elsewhere)
+    pub fn has_own_memory(&self) -> Result<bool> {
+        Ok(self.device.get().ok_or_else(|| stale("context"))?.has_own_memory)
     }
 
     /// Whether its device was looked for in vain.
@@ -246,7 +246,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         last: Arc::default(),
         fp_math,
         foreign: None,
-        on_device: RefCell::default(),
+        device_memory: RefCell::default(),
     });
     let handle = handle.to_number();
     let queue = environment.ending.queue.clone();
@@ -254,7 +254,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let outcome = |(handle, (accelerated, device))| Outcome::Context { handle, accelerated, device };
     let done = environment.settler.promise(call.scope, request, outcome)?;
     let start = Start { found, running, total, memory_limit, lost };
-    let wish = Wish { software: required, low_power };
+    let wish = AdapterRequest { software: required, low_power };
     if !gpu || (!required && adapter::is_absent(wish)) {
         done.report(
             start.on_cpu(threads, performance).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)),
@@ -333,7 +333,7 @@ impl<L: FnOnce(String) + Send + 'static> Start<L> {
             backend.usage().limit_to(bytes);
         }
         let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
-        let device = Capabilities { limits, usage, is_elsewhere: backend.is_elsewhere() };
+        let device = Capabilities { limits, usage, has_own_memory: backend.has_own_memory() };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {
                 let _ = self.found.set(device);

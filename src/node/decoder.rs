@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::program::decoder::{
     Allowed, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Next, Prefixes, Prompts, Sampling, Session, Work, start,
 };
-use crate::timeline::Wish;
+use crate::timeline::WatchOptions;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -253,7 +253,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sampling = Sampling { temperature, top_k: top_k as usize, top_p, min_p, repetition, presence, frequency, bias };
     let seed = (seed >= 0.0).then_some(seed as u64);
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given, features }), Wish::default(), done);
+    start(session, Work::Begin(Prompts { prompts, count, sampling, seed, given, features }), WatchOptions::default(), done);
     Ok(None)
 }
 
@@ -266,7 +266,7 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sequences: Vec<u32> = call.unsigned_list(2)?;
     let sequences = sequences.into_iter().map(|number| number as usize).collect();
     let chooses = call.scope.as_boolean(call.value(3))?;
-    let wish = compute::wish(call, 4)?;
+    let wish = compute::watch_options(call, 4)?;
     let allowed: Vec<Option<Allowed>> = call.scope.elements(call.value(6), mask)?;
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
     start(session, Work::Continue { sequences, chooses, allowed }, wish, done);

@@ -27,9 +27,9 @@ const MOST_BYTES: usize = 1 << 21;
 
 /// Shared by all programs of a context.
 #[derive(Clone)]
-pub struct DeviceTasks(Arc<Shared>);
+pub struct DeviceTasks(Arc<TaskQueue>);
 
-struct Shared {
+struct TaskQueue {
     device: Foreign,
     state: Mutex<State>,
     /// Whom to tell that there is something.
@@ -116,7 +116,7 @@ fn ended() -> Error {
 
 impl DeviceTasks {
     pub fn new(device: Foreign, queue: Arc<Queue>, events: Request, context: Handle) -> DeviceTasks {
-        DeviceTasks(Arc::new(Shared { device, state: Mutex::default(), queue, events, context }))
+        DeviceTasks(Arc::new(TaskQueue { device, state: Mutex::default(), queue, events, context }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -155,7 +155,7 @@ impl DeviceTasks {
         let is_announced = std::mem::replace(&mut state.is_announced, true);
         drop(state);
         if !is_announced {
-            let Shared { queue, events, context, .. } = &*self.0;
+            let TaskQueue { queue, events, context, .. } = &*self.0;
             queue.announce(*events, Outcome::Tasks { context: context.to_number() });
         }
     }

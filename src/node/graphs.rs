@@ -9,7 +9,7 @@ use super::handles::Handle;
 use super::script::{Scope, Type, Value, internal};
 use super::settle::{Outcome, Request};
 use super::values;
-use crate::disk_cache::Cache;
+use crate::disk_cache::DiskCache;
 use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
@@ -25,7 +25,7 @@ pub struct Builder {
     pub context: Handle,
     pub graph: GraphBuilder,
     /// Where packed weights of its graph come from, and go.
-    pub cache: Option<Arc<Cache>>,
+    pub cache: Option<Arc<DiskCache>>,
     /// For the constants that it has copied. A graph counts its own.
     charges: Vec<Charge>,
     /// For the operands.

@@ -20,7 +20,7 @@ use crate::onnx::{
 };
 use crate::program::steps::Steps;
 use crate::program::{
-    self, Content, Device, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, Weights,
+    self, Content, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, TimelineHandle, Weights,
 };
 use crate::thread;
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
@@ -207,9 +207,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let cache_folder = call.string(18)?;
     let maps = call.scope.as_boolean(call.value(19))?;
     let watch = compute::watch(call, 20)?;
-    let (limits, usage, device, is_wanted, of_context) = environment.with_context(context, |context| {
-        let device = Device::new(context.sender(), context.attempts(), context.numbers(), context.is_elsewhere()?);
-        Ok((context.limits()?, context.usage()?, device, context.watcher(), context.fp_math))
+    let (limits, usage, timeline, is_wanted, of_context) = environment.with_context(context, |context| {
+        let timeline = TimelineHandle::new(context.sender(), context.attempts(), context.numbers(), context.has_own_memory()?);
+        Ok((context.limits()?, context.usage()?, timeline, context.watcher(), context.fp_math))
     })?;
     let usage = Arc::new(Usage::of_model(&usage, memory_limit));
     let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };
@@ -268,7 +268,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                     has_only_tensors,
                     limits,
                     bounds,
-                    device: Arc::new(device),
+                    timeline: Arc::new(timeline),
                     fp_math,
                     shared,
                     weights: Weights::new(counted),
@@ -428,12 +428,12 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             };
             let _ = (found.set(import), made.set(Arc::new(part)));
         };
-        let device = program.device.clone();
+        let timeline = program.timeline.clone();
         let of_task = watch.clone();
         let build = move |description: graph::Graph, most, done: Done<Built>| {
             let Some((foreign, described)) = foreign.zip(lowered) else {
                 let description = Box::new(description);
-                return device.send(Task::Build {
+                return timeline.send(Task::Build {
                     graph: id,
                     description,
                     label: task_label,
@@ -592,7 +592,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     };
     let elements = |scope: Scope<'_>, value| match scope.type_of(value)? {
         Type::Number => environment.with_tensor(Handle::from_number(scope.as_number(value)?), |tensor| {
-            let shared = program.device.share(tensor.id, &tensor.descriptor, &options.failures)?;
+            let shared = program.timeline.share(tensor.id, &tensor.descriptor, &options.failures)?;
             Ok(Elements::Tensor(shared))
         }),
         _ => bytes::copy(scope, value).map(Elements::Bytes),

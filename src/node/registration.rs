@@ -155,7 +155,7 @@ const FAULTS: &[(&str, sys::napi_callback)] = &[];
 /// `planFault(place, failure, spared)`
 #[cfg(feature = "faults")]
 fn plan_fault<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    use crate::faults::{Failure, Place, plan};
+    use crate::faults::{Failure, Place, inject};
     let unknown = |name: String| super::script::internal(format!("no '{name}' in faults.rs"));
     let place = match &*call.string(0)? {
         "step" => Place::Step,
@@ -172,7 +172,7 @@ fn plan_fault<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         "memory" => Failure::Memory,
         other => return Err(unknown(other.to_owned())),
     };
-    plan(place, failure, call.unsigned(2)?);
+    inject(place, failure, call.unsigned(2)?);
     Ok(None)
 }
 

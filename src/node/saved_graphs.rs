@@ -7,7 +7,7 @@ use super::graphs::Builder;
 use super::handles::Handle;
 use super::script::{Scope, Value};
 use super::settle::{Outcome, Request};
-use crate::disk_cache::{self, Cache, Constant, Name};
+use crate::disk_cache::{self, Constant, DiskCache, Name};
 use crate::error::{Result, unwound};
 use crate::graph::description::{decode, encode};
 use crate::graph::{ConstantBytes, OperandId, Source};
@@ -41,8 +41,8 @@ impl Kept {
     }
 
     /// # Errors
-    /// Those of [`Cache::save_graph`], and of constants in a file that was changed.
-    fn save(&self, cache: &Cache, name: Name<'_>) -> Result<()> {
+    /// Those of [`DiskCache::save_graph`], and of constants in a file that was changed.
+    fn save(&self, cache: &DiskCache, name: Name<'_>) -> Result<()> {
         let bytes = self.constants().bytes.clone();
         let constants: Vec<Constant<'_>> = bytes.iter().map(|bytes| (bytes.as_slice(), bytes.known_greatest())).collect();
         let graph = disk_cache::Graph { label: &self.label, description: &self.description, constants: &constants };
@@ -112,7 +112,7 @@ pub fn save<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let kept = environment.kept_graphs.borrow().get(call.handle(1)?).ok_or_else(|| stale("graph"))?.kept.clone();
     let (folder, origin, key) = (call.string(2)?, call.string(3)?, call.string(4)?);
-    let cache = Cache::of_process(Path::new(&folder))?;
+    let cache = DiskCache::of_process(Path::new(&folder))?;
     let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
     let work = move |done: crate::timeline::Done<()>| {
         done.report(unwound(|| kept.save(&cache, Name { origin: &origin, key: &key })));
@@ -127,7 +127,7 @@ pub fn load<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (environment, scope) = (call.environment, call.scope);
     let builder = call.handle(0)?;
     let (folder, origin, key) = (call.string(1)?, call.string(2)?, call.string(3)?);
-    let cache = Cache::of_process(Path::new(&folder))?;
+    let cache = DiskCache::of_process(Path::new(&folder))?;
     let Some(saved) = cache.saved_graph(Name { origin: &origin, key: &key })? else { return Ok(None) };
     let bytes: Vec<_> = saved.constants().map(|(constant, greatest)| ConstantBytes::checked(constant, greatest)).collect();
     let (context, outputs) = environment.with_builder(builder, |builder| {
@@ -145,7 +145,7 @@ pub fn load<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `listGraphs(folder, origin)`: their keys.
 pub fn list<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (folder, origin) = (call.string(0)?, call.string(1)?);
-    let graphs = Cache::of_process(Path::new(&folder))?.saved_graphs();
+    let graphs = DiskCache::of_process(Path::new(&folder))?.saved_graphs();
     let keys: Vec<&str> = graphs.iter().filter(|graph| graph.origin == origin).map(|graph| &*graph.key).collect();
     call.scope.strings(keys.into_iter()).map(Some)
 }
@@ -153,7 +153,7 @@ pub fn list<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 /// `deleteGraph(folder, origin, key)`
 pub fn delete<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (folder, origin, key) = (call.string(0)?, call.string(1)?, call.string(2)?);
-    Cache::of_process(Path::new(&folder))?.delete_graph(Name { origin: &origin, key: &key })?;
+    DiskCache::of_process(Path::new(&folder))?.delete_graph(Name { origin: &origin, key: &key })?;
     Ok(None)
 }
 

@@ -22,7 +22,7 @@ use super::script::{Scope, Value, internal};
 use super::steps;
 use crate::error::Result;
 use crate::graph::Descriptor;
-use crate::timeline::{Done, here};
+use crate::timeline::{Done, inline};
 use napi::sys;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -339,7 +339,7 @@ impl Settler {
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
         *self.rounds.borrow_mut() = Rounds::of(scope);
-        here::begin_turn();
+        inline::begin_turn();
         self.queue.open(Wake(function));
         Ok(())
     }
@@ -429,7 +429,7 @@ impl Settler {
     /// Settles what is ready, or the first of it.
     pub fn settle_some(&self, scope: Scope<'_>) {
         self.external.tell(scope);
-        here::begin_turn();
+        inline::begin_turn();
         let most = self.pace.next(self.pace.since.take().map(|since| since.elapsed()));
         let mut ready = self.queue.take(most);
         if ready.len() == most {

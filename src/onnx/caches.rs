@@ -18,7 +18,7 @@ pub(super) const MOST_NESTED: usize = 4;
 
 /// An input and the output that has what comes behind it along an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
+pub struct KvCache {
     pub past: String,
     pub present: String,
     pub axis: usize,
@@ -26,8 +26,8 @@ pub struct Cache {
 
 /// What a model passes on from step to step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caches {
-    pub rows: Vec<Cache>,
+pub struct KvCaches {
+    pub rows: Vec<KvCache>,
     /// Inputs and outputs of the same shape, which are exchanged as a whole: states of convolutions and recurrences, by their names.
     pub states: Vec<(String, String)>,
 }
@@ -45,13 +45,13 @@ pub fn ends_by_sequence(loaded: &Loaded) -> Result<bool> {
 ///
 /// # Errors
 /// `TypeError` for a branch that is no graph, `OperationError` when to look is too much work.
-pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<Caches> {
+pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<KvCaches> {
     let graph = loaded.graph()?;
     let mut folding = Folding::within(bounds.work(&loaded.model));
     let inputs: HashSet<&str> = loaded.inputs().iter().map(|input| input.name.as_str()).collect();
     let outputs: Vec<&str> = graph.output.iter().map(|info| info.name.as_str()).collect();
     let found = appended(graph, &inputs, &outputs, &mut folding, 0)?;
-    let mut caches = Caches::default();
+    let mut caches = KvCaches::default();
     let mut taken = BTreeSet::new();
     for (present, past) in outputs.iter().zip(found) {
         let Some((past, axis)) = past else { continue };
@@ -59,7 +59,7 @@ pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<Caches> {
         let rank = input.shape.len() as i64;
         let axis = if axis < 0 { axis + rank } else { axis };
         if (0..rank).contains(&axis) && taken.insert(past.clone()) {
-            caches.rows.push(Cache { past, present: (*present).to_owned(), axis: axis as usize });
+            caches.rows.push(KvCache { past, present: (*present).to_owned(), axis: axis as usize });
         }
     }
     let appended: BTreeSet<&str> = caches.rows.iter().map(|cache| cache.present.as_str()).collect();
@@ -75,7 +75,7 @@ pub fn find(loaded: &Loaded, bounds: &Bounds) -> Result<Caches> {
 
 /// A graph of a model's with concatenations that have what they append, and not the cache that they append it to: a cache without rows, whose
 /// other sizes need not be known.
-pub fn without_pasts(graph: &GraphProto, caches: &Caches) -> GraphProto {
+pub fn without_pasts(graph: &GraphProto, caches: &KvCaches) -> GraphProto {
     let pasts: HashSet<&str> = caches.rows.iter().map(|cache| cache.past.as_str()).collect();
     let mut graph = graph.clone();
     for node in &mut graph.node {

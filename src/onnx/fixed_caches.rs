@@ -2,7 +2,7 @@
 //! alike, such a model computes what one does whose caches have the filled rows only, and which appends to these. This is that model.
 
 use super::branch;
-use super::caches::{self, Cache};
+use super::caches::{self, KvCache};
 use super::dimensions::Size;
 use super::importer::normalized;
 use super::loaded::Loaded;
@@ -47,7 +47,7 @@ impl Filled {
 #[derive(Debug)]
 pub struct FixedCaches {
     pub graph: GraphProto,
-    pub caches: Vec<Cache>,
+    pub caches: Vec<KvCache>,
     /// By cache: whether its rows that are not filled are results as well, and stay what they are.
     pub keeps_rest: Vec<bool>,
     /// Values of the graph, by their names, that say how much is filled. The graph stands for the model where they all say the same.
@@ -209,7 +209,7 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
             }
             // onnxruntime gives zeros there, unless past and present are one buffer.
             keeps_rest.push(node.op_type != "GroupQueryAttention");
-            found.push(Cache { past: past.clone(), present: present.clone(), axis: axis as usize });
+            found.push(KvCache { past: past.clone(), present: present.clone(), axis: axis as usize });
         }
         for &(at, count) in &writer.counts {
             let is_other = filled.insert(node.input[at].clone(), count).is_some_and(|other| other != count);
@@ -241,7 +241,7 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
 ///
 /// # Errors
 /// As [`Loaded::given`].
-pub fn given(loaded: &Loaded, caches: &[Cache], shapes: &[Vec<u32>]) -> Result<Givens> {
+pub fn given(loaded: &Loaded, caches: &[KvCache], shapes: &[Vec<u32>]) -> Result<Givens> {
     let inputs = loaded.inputs();
     let mut declared = shapes.to_vec();
     let mut rows = Vec::new();

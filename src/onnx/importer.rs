@@ -5,7 +5,7 @@ mod nested;
 
 use super::bounds::{Bounds, NODE};
 use super::branch;
-use super::caches::Cache;
+use super::caches::KvCache;
 use super::dimensions::{self, Signature};
 use super::element::ElementType;
 use super::emit::{Emit, Short, Transposed, Turned};
@@ -103,7 +103,7 @@ pub struct Source<'a> {
     /// Whether it is the model's own graph, whose outputs have declared types.
     pub is_model: bool,
     /// Caches whose rows lie one after the other in memory, as inputs and as outputs.
-    pub caches: &'a [Cache],
+    pub caches: &'a [KvCache],
     /// Values whose elements are to be told, if they are known ([`Part::asked`]).
     pub asked: &'a [&'a str],
 }
@@ -322,7 +322,7 @@ struct Importer<'a> {
     folding: Folding,
     short: Short,
     transposed: Transposed,
-    caches: &'a [Cache],
+    caches: &'a [KvCache],
     refused: Vec<RefusedNode>,
     nodes: usize,
     given: &'a Givens,

@@ -63,7 +63,7 @@ mod testing;
 mod tests;
 
 pub use bounds::Bounds;
-pub use caches::Cache;
+pub use caches::KvCache;
 pub use dimensions::{Form, FreeDimensions, Signature, Size};
 pub use element::ElementType;
 pub use file::{Digests, Model, Progress};

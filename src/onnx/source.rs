@@ -1,7 +1,7 @@
 //! The bytes of models and of their external data, once in the process: those of a file by which file it is and when it was written, those
 //! of memory by what they are.
 
-use crate::disk_cache::Cache;
+use crate::disk_cache::DiskCache;
 use crate::error::Result;
 use crate::memory::{FileBytes, FileState, Kept, MappedFile, Once, identity, unreadable};
 use bytes::Bytes;
@@ -49,7 +49,7 @@ static IN_MEMORY: LazyLock<Once<(usize, u128), Arc<Content>>> = LazyLock::new(On
 
 /// The bytes of a file that was just opened. What an earlier process has found out about it is known, if there is a cache.
 fn with_findings(content: Arc<Content>, state: &FileState) -> Bytes {
-    if let (Some(cache), Some(state)) = (Cache::opened(), state.lasting()) {
+    if let (Some(cache), Some(state)) = (DiskCache::opened(), state.lasting()) {
         content.kept.remember(|| cache.findings_of(&state));
     }
     Bytes::from_owner(Owner(content))

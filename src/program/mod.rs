@@ -9,21 +9,21 @@
 //! that stay on the device stay there.
 
 mod batch;
-mod cache;
 mod caches;
 pub mod decoder;
-mod device;
+mod plan_cache;
 mod plans;
 mod repeat;
 mod run;
 pub mod steps;
+mod timeline_handle;
 mod values;
 mod weights;
 
 pub use batch::{Lengths, Outputs, Refusal, Rows};
-pub use cache::{Cache, Leaving, Owner};
-pub use device::{Device, OwnedTensor};
+pub use plan_cache::{Leaving, Owner, PlanCache};
 pub use run::{Content, Elements, Input, Options, Output, Tensor, start};
+pub use timeline_handle::{OwnedTensor, TimelineHandle};
 pub use weights::Weights;
 
 use crate::error::{Error, Kind, Result};
@@ -33,9 +33,9 @@ use crate::onnx::{
     import_part,
 };
 use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch};
-use device::OwnedGraph;
 use plans::Plans;
 use std::sync::Arc;
+use timeline_handle::OwnedGraph;
 
 /// A model that was read, and what its parts are compiled and run with.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ pub struct Program {
     pub has_only_tensors: bool,
     pub limits: Arc<Limits>,
     pub bounds: Bounds,
-    pub device: Arc<Device>,
+    pub timeline: Arc<TimelineHandle>,
     /// How its graphs may compute.
     pub fp_math: FpMath,
     /// By all graphs of the model.
     pub shared: Shared,
     pub weights: Weights,
     /// Of all plans.
-    pub cache: Arc<Cache>,
+    pub cache: Arc<PlanCache>,
     /// Of a model with caches.
     pub steps: Option<steps::Steps>,
 }
@@ -217,10 +217,10 @@ impl Program {
                 asked: &[],
             },
         };
-        let id = self.device.next_graph();
+        let id = self.timeline.next_graph();
         let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, None, id).map_err(Error::from)?;
         if let Some((description, most)) = graph {
-            let built = self.device.wait_for(|done| Task::Build {
+            let built = self.timeline.wait_for(|done| Task::Build {
                 graph: id,
                 description: Box::new(description),
                 label: String::new(),
@@ -231,7 +231,7 @@ impl Program {
             })?;
             (part.bytes, part.kept_bytes) = (built.bytes, built.kept_bytes);
             if let Some(compiled) = &mut part.graph {
-                compiled._owned = Some(OwnedGraph::new(self.device.clone(), id));
+                compiled._owned = Some(OwnedGraph::new(self.timeline.clone(), id));
             }
         }
         Ok(part)

@@ -1,7 +1,7 @@
-//! The parts that may follow another one, by what only a run can tell. How many are kept is counted for the whole model ([`Cache`]).
+//! The parts that may follow another one, by what only a run can tell. How many are kept is counted for the whole model ([`PlanCache`]).
 
 use super::CompiledPart;
-use super::cache::{Cache, Forget, Owner};
+use super::plan_cache::{Forget, Owner, PlanCache};
 use super::values::Key;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const PART: usize = 4 << 10;
 #[derive(Debug)]
 pub struct Plans {
     state: Arc<State>,
-    cache: Arc<Cache>,
+    cache: Arc<PlanCache>,
 }
 
 /// Locked before the cache, if both are.
@@ -59,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Plans {
     /// None yet, of a model with that cache.
-    pub fn of(cache: &Arc<Cache>) -> Plans {
+    pub fn of(cache: &Arc<PlanCache>) -> Plans {
         Plans { state: Arc::default(), cache: cache.clone() }
     }
 
@@ -140,10 +140,10 @@ impl Drop for Making<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cache::{MOST, MOST_BYTES};
+    use super::super::plan_cache::{MOST, MOST_BYTES};
     use super::*;
 
-    fn part(cache: &Arc<Cache>, kept_bytes: usize) -> CompiledPart {
+    fn part(cache: &Arc<PlanCache>, kept_bytes: usize) -> CompiledPart {
         CompiledPart {
             graph: None,
             exports: Vec::new(),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn plans_are_limited_by_what_they_keep() {
-        let cache = Arc::<Cache>::default();
+        let cache = Arc::<PlanCache>::default();
         let plans = Plans::of(&cache);
         let quarter = MOST_BYTES / 4 - PART;
         assert_eq!(made(&plans, 0..4, quarter), 4);
@@ -202,7 +202,7 @@ mod tests {
     /// Parts behind parts, and script's plans, are of one cache.
     #[test]
     fn all_plans_of_a_model_are_counted_together() {
-        let cache = Arc::<Cache>::default();
+        let cache = Arc::<PlanCache>::default();
         let plans = Plans::of(&cache);
         let third = MOST_BYTES / 3 - PART;
         let (script, leaving) = cache.keep(third, Owner::Script);

@@ -1,6 +1,6 @@
 //! A run: from part to part, until the model's outputs are there.
 
-use super::device::{self, Failures, OwnedTensor};
+use super::timeline_handle::{self, Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
 use super::{CompiledPart, Program, too_large};
 
@@ -9,7 +9,7 @@ use crate::graph::Descriptor;
 use crate::memory::Data;
 use crate::onnx::{Body, Export, Givens, OpenOutput, Random, Step, StepKind, Tensor as Constant, evaluate};
 use crate::thread::Pool;
-use crate::timeline::here::{self, Room};
+use crate::timeline::inline::{self, Budget};
 use crate::timeline::{Done, Task, TensorIds, Watch, from_panic};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -82,9 +82,9 @@ pub struct Output {
 pub fn start(program: Arc<Program>, part: Arc<CompiledPart>, inputs: Vec<Input>, options: Options, done: Done<Vec<Output>>) {
     let mut run = Run::new(program, options);
     let is_tensor = |input: &Input| matches!(input.content, Content::Tensor(_));
-    let may_be_here = run.kept.is_empty() && !run.program.device.is_elsewhere() && inputs.iter().all(is_tensor);
-    if !may_be_here || here::room() == Room::Nothing {
-        return elsewhere(done, move |done| done.run(|| run.outputs(part, inputs)));
+    let may_be_inline = run.kept.is_empty() && !run.program.timeline.has_own_memory() && inputs.iter().all(is_tensor);
+    if !may_be_inline || inline::budget() == Budget::Nothing {
+        return on_thread_of_pool(done, move |done| done.run(|| run.outputs(part, inputs)));
     }
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let values = run.held(inputs)?;
@@ -92,7 +92,7 @@ pub fn start(program: Arc<Program>, part: Arc<CompiledPart>, inputs: Vec<Input>,
     }));
     match ran.unwrap_or_else(|panic| Err(from_panic(&*panic))) {
         Ok(Inline::Ended(outputs)) => done.report(Ok(outputs)),
-        Ok(Inline::Left(part, values)) => elsewhere(done, move |done| {
+        Ok(Inline::Left(part, values)) => on_thread_of_pool(done, move |done| {
             done.run(|| {
                 let values = run.run_from(None, part, values)?;
                 run.finish(&values)
@@ -103,7 +103,7 @@ pub fn start(program: Arc<Program>, part: Arc<CompiledPart>, inputs: Vec<Input>,
 }
 
 /// Has a thread out of the pool do the rest of a run.
-fn elsewhere(done: Done<Vec<Output>>, work: impl FnOnce(Done<Vec<Output>>) + Send + 'static) {
+fn on_thread_of_pool(done: Done<Vec<Output>>, work: impl FnOnce(Done<Vec<Output>>) + Send + 'static) {
     if let Err((error, done)) = spawn(done, work) {
         done.report(Err(error));
     }
@@ -114,7 +114,7 @@ fn elsewhere(done: Done<Vec<Output>>, work: impl FnOnce(Done<Vec<Output>>) + Sen
 /// # Errors
 /// Where there is none and none can be had; the duty is given back.
 pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
-    RUNS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
+    RUNS.spawn(duty, |duty| inline::as_timeline(|| work(duty)))
 }
 
 /// Has a thread make a plan, of a pool in which nothing waits for plans.
@@ -122,7 +122,7 @@ pub fn spawn<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) 
 /// # Errors
 /// Where there is none and none can be had; the duty is given back.
 pub fn spawn_plan<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'static) -> Result<(), (Error, D)> {
-    PLANS.spawn(duty, |duty| here::as_timeline(|| work(duty)))
+    PLANS.spawn(duty, |duty| inline::as_timeline(|| work(duty)))
 }
 
 /// Parts that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
@@ -195,7 +195,7 @@ fn held(program: &Program, failures: &Failures, name: &str, given: &Tensor<crate
         return Ok(Held::Host { tensor, known: true });
     }
     let tensor = match elements {
-        Elements::Bytes(bytes) => program.device.upload(descriptor, bytes, failures)?,
+        Elements::Bytes(bytes) => program.timeline.upload(descriptor, bytes, failures)?,
         Elements::Tensor(tensor) => tensor.clone(),
     };
     Ok(Held::Device { tensor, element })
@@ -260,14 +260,14 @@ impl Run {
     /// What is to be done on another thread, where the calling one may not wait.
     fn refuse<T>(&self) -> Result<T> {
         self.is_refused.set(true);
-        Err(device::elsewhere())
+        Err(timeline_handle::needs_another_thread())
     }
 
     /// The contents of tensors.
     fn read(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
         match self.is_inline {
-            false => self.program.device.read(tensors),
-            true => self.program.device.read_here(tensors).or_else(|_| self.refuse()),
+            false => self.program.timeline.read(tensors),
+            true => self.program.timeline.read_on_this_thread(tensors).or_else(|_| self.refuse()),
         }
     }
 
@@ -321,7 +321,7 @@ impl Run {
         let outputs = wanted.into_iter().map(output).collect::<Result<Vec<Output>>>()?;
         // Who is given tensors hears of their failures when they are read, but not that there is none.
         if !self.kept.is_empty() {
-            self.program.device.catch_up()?;
+            self.program.timeline.catch_up()?;
         }
         self.failures.check()?;
         Ok(outputs)
@@ -329,12 +329,12 @@ impl Run {
 
     /// A tensor of its own with a value, which may also be another output, or an input; nothing where nothing is in it.
     fn kept(&self, value: &Held) -> Result<Option<Arc<OwnedTensor>>> {
-        let device = &self.program.device;
+        let timeline = &self.program.timeline;
         match value {
-            Held::Device { tensor, .. } => device.share(tensor.id, &tensor.descriptor, &self.failures).map(Some),
+            Held::Device { tensor, .. } => timeline.share(tensor.id, &tensor.descriptor, &self.failures).map(Some),
             Held::Host { tensor, .. } if !tensor.is_empty() => {
                 let (descriptor, bytes) = described(tensor)?;
-                device.upload(&descriptor, &bytes, &self.failures).map(Some)
+                timeline.upload(&descriptor, &bytes, &self.failures).map(Some)
             }
             _ => Ok(None),
         }
@@ -425,7 +425,7 @@ impl Run {
     /// Runs the graph of a part, if it has one; its results.
     fn execute(&mut self, part: &CompiledPart, values: &mut Values) -> Result<Vec<Arc<OwnedTensor>>> {
         let Some(graph) = &part.graph else { return Ok(Vec::new()) };
-        let device = self.program.device.clone();
+        let timeline = self.program.timeline.clone();
         let mut tensors = TensorIds::new();
         let mut inputs = Vec::new();
         for (name, descriptor) in &graph.inputs {
@@ -433,7 +433,7 @@ impl Run {
                 Held::Device { tensor, .. } => tensor.clone(),
                 Held::Host { tensor, .. } => {
                     let (_, bytes) = tensor.held()?;
-                    let uploaded = device.upload(descriptor, &bytes, &self.failures)?;
+                    let uploaded = timeline.upload(descriptor, &bytes, &self.failures)?;
                     // Whoever needs it next has it there.
                     if let Some(Held::Host { known: false, tensor }) = values.get(name) {
                         let element = held_element(tensor.element);
@@ -452,15 +452,15 @@ impl Run {
         }
         let mut results = Vec::with_capacity(graph.outputs.len());
         for descriptor in &graph.outputs {
-            let tensor = device.tensor(descriptor, &self.failures)?;
+            let tensor = timeline.tensor(descriptor, &self.failures)?;
             tensors.push(tensor.id);
             results.push(tensor);
         }
         let (label, watch, done) = (String::new(), self.watch.clone(), Done::ignored());
         let task = Task::Dispatch { graph: graph.id, tensors, label, watch, done };
         if !self.is_inline {
-            device.send(task)?;
-        } else if !device.attempt(task) {
+            timeline.send(task)?;
+        } else if !timeline.attempt(task) {
             return self.refuse();
         }
         Ok(results)

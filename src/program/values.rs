@@ -1,6 +1,6 @@
 //! Values of a run, between its parts.
 
-use super::device::OwnedTensor;
+use super::timeline_handle::OwnedTensor;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::{ElementType, Given, Tensor};
 use std::collections::BTreeMap;

@@ -18,12 +18,12 @@
 //! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
 
 mod builds;
-pub mod here;
 mod ids;
+pub mod inline;
 mod job;
 mod reports;
 mod run;
-mod shared;
+mod shared_loop;
 mod spin_wait;
 mod task;
 mod tensor_state;
@@ -32,7 +32,7 @@ mod tests;
 mod waiting;
 
 pub use crate::done::{Done, from_panic};
-pub use crate::watch::{PASSED, Priority, Watch, Wish};
+pub use crate::watch::{PASSED, Priority, Watch, WatchOptions};
 pub use builds::{BUILDS, Urgency, failed_build};
 pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 
@@ -43,8 +43,8 @@ use crate::graph::Limits;
 use crate::memory::{self, Usage, UsageNumbers};
 use crate::thread;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use here::Room;
-use shared::Shared;
+use inline::Budget;
+use shared_loop::SharedLoop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -81,7 +81,7 @@ struct Inner {
 }
 
 /// Carries a task out on the calling thread, or gives it back.
-type Attempt = Box<dyn Fn(Task, Room, &Sender<Task>) -> Result<(), Task> + Send + Sync>;
+type Attempt = Box<dyn Fn(Task, Budget, &Sender<Task>) -> Result<(), Task> + Send + Sync>;
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -122,11 +122,11 @@ impl Way {
     fn carry_out(&self, task: Task) -> Result<(), Task> {
         let Inner { tasks, host_thread, attempt, .. } = &*self.0;
         if let Some(host_thread) = host_thread {
-            host_thread.is_here();
+            host_thread.notes_core();
         }
-        match here::room() {
-            Room::Nothing => Err(task),
-            room => attempt(task, room, tasks),
+        match inline::budget() {
+            Budget::Nothing => Err(task),
+            budget => attempt(task, budget, tasks),
         }
     }
 }
@@ -176,7 +176,7 @@ impl Timeline {
         let waiting = Arc::<Waiting>::default();
         let (shared, woken) = {
             let waits = waiting.clone();
-            Shared::new(backend, |backend, reports| run::Loop::new(backend, runs, waits, reports))
+            SharedLoop::new(backend, |backend, reports| run::Loop::new(backend, runs, waits, reports))
         };
         let shared = Arc::new(shared);
         let lent = shared.clone();
@@ -197,7 +197,7 @@ impl Timeline {
             panicked.into_iter().for_each(tell);
             drop(ending);
         })?;
-        let attempt: Attempt = Box::new(move |task, room, tasks| lent.attempt(task, room, tasks));
+        let attempt: Attempt = Box::new(move |task, budget, tasks| lent.attempt(task, budget, tasks));
         let way = Way(Arc::new(Inner { tasks, host_thread, waiting, attempt }));
         Ok(Timeline { way, limits, usage, cancel, thread: Some(thread), is_running, ended })
     }

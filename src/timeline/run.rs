@@ -1,14 +1,14 @@
 //! The loop of a timeline's thread.
 
 use super::builds::{Urgency, failed_build};
-use super::here::{self, Room};
 use super::ids::IdMap;
+use super::inline::{self, Budget};
 use super::job::{self, Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
 use super::reports::Reports;
 use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, CopyRange, Turn};
+use crate::backend::{Backend, Bindings, CopyRange, RunOptions};
 use crate::compiler;
 use crate::done::{Done, because, from_panic};
 use crate::error::{Error, Kind, Result};
@@ -31,7 +31,7 @@ use std::time::Duration;
 const TASKS_AT_ONCE: usize = 64;
 
 /// So many bytes are made, copied or let go of in some tens of microseconds: a thread that is not the timeline's does not do more.
-const MOST_BYTES_HERE: usize = 256 << 10;
+const MOST_INLINE_BYTES: usize = 256 << 10;
 
 /// Why what was not begun is not done.
 pub const ENDED: &str = "the context was destroyed or lost";
@@ -63,7 +63,7 @@ struct Named<B: Backend> {
     charge: Arc<Charge>,
 }
 
-/// The state of a timeline, which one thread has at a time ([`super::shared`]).
+/// The state of a timeline, which one thread has at a time ([`super::shared_loop`]).
 pub struct Loop<B: Backend> {
     backend: B,
     tensors: IdMap<TensorId, Named<B>>,
@@ -79,7 +79,7 @@ pub struct Loop<B: Backend> {
     waiting: Arc<Waiting>,
     reports: Arc<Reports<Report<B>>>,
     /// What is done now is done by a thread that is not the timeline's, and is to be done on it alone.
-    is_here: bool,
+    is_inline: bool,
     /// It was told to stop.
     has_ended: bool,
     /// What a panic of another thread than the timeline's said, until that hears of it.
@@ -99,7 +99,7 @@ impl<B: Backend> Loop<B> {
             is_running,
             waiting,
             reports,
-            is_here: false,
+            is_inline: false,
             has_ended: false,
             panicked: None,
         }
@@ -134,34 +134,34 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Whether a thread that has this room may carry a task out now.
-    pub fn has_room(&self, task: &Task, room: Room) -> bool {
+    pub fn fits_budget(&self, task: &Task, budget: Budget) -> bool {
         let is_idle = self.jobs.is_empty() && self.reports.is_empty() && !self.has_ended && self.panicked.is_none();
-        is_idle && self.backend.works_here() && self.fits(task, room)
+        is_idle && self.backend.runs_inline() && self.fits(task, budget)
     }
 
-    fn fits(&self, task: &Task, room: Room) -> bool {
-        let most = match room {
-            Room::Nothing => return false,
-            Room::For(most) => Some(most),
-            Room::All => None,
+    fn fits(&self, task: &Task, budget: Budget) -> bool {
+        let most = match budget {
+            Budget::Nothing => return false,
+            Budget::For(most) => Some(most),
+            Budget::All => None,
         };
         // What is not there takes no time.
         let time =
-            |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.time_here(&graph.executable));
+            |graph: &GraphId| self.graphs.get(graph).map_or(Duration::ZERO, |graph| self.backend.inline_time(&graph.executable));
         let takes_no_longer = |time: Duration| most.is_none_or(|most| time < most);
         match task {
-            Task::CreateTensor { descriptor, .. } => descriptor.byte_length() <= MOST_BYTES_HERE || most.is_none(),
-            Task::Write { bytes, .. } => bytes.len() <= MOST_BYTES_HERE || most.is_none(),
-            Task::Read { into, .. } => into.len() <= MOST_BYTES_HERE,
+            Task::CreateTensor { descriptor, .. } => descriptor.byte_length() <= MOST_INLINE_BYTES || most.is_none(),
+            Task::Write { bytes, .. } => bytes.len() <= MOST_INLINE_BYTES || most.is_none(),
+            Task::Read { into, .. } => into.len() <= MOST_INLINE_BYTES,
             Task::DestroyTensor { tensor } => {
-                self.tensors.get(tensor).is_none_or(|named| named.descriptor.byte_length() <= MOST_BYTES_HERE)
+                self.tensors.get(tensor).is_none_or(|named| named.descriptor.byte_length() <= MOST_INLINE_BYTES)
             }
             Task::Share { .. } | Task::Usage { .. } => true,
             Task::Dispatch { graph, .. } => takes_no_longer(time(graph)),
             // Its memory is its own.
             Task::Compute(Compute { graph, .. }) => {
                 let time = time(graph);
-                takes_no_longer(time) && !here::is_better_beside(time)
+                takes_no_longer(time) && !inline::is_better_in_parallel(time)
             }
             Task::Submit { commands } => takes_no_longer(
                 commands.iter().map(|command| time(&command.graph)).fold(Duration::ZERO, Duration::saturating_add),
@@ -172,12 +172,12 @@ impl<B: Backend> Loop<B> {
     }
 
     /// Carries a task out for which there is room.
-    pub fn carry_out(&mut self, task: Task, room: Room) {
-        self.is_here = room != Room::All;
+    pub fn carry_out(&mut self, task: Task, budget: Budget) {
+        self.is_inline = budget != Budget::All;
         self.accept(task);
         self.start_ready();
         self.hear_all();
-        self.is_here = false;
+        self.is_inline = false;
     }
 
     /// Whether nothing is under way any more, of a timeline that has ended. What has not begun is dropped.
@@ -471,12 +471,12 @@ impl<B: Backend> Loop<B> {
         let work = move |compiled: Done<GraphEntry<B>>| {
             let build = || {
                 watch.check()?;
-                let plan = compiler::compile_within(most, description, backend.capabilities())?;
+                let schedule = compiler::compile_within(most, description, backend.capabilities())?;
                 watch.check()?;
-                let bytes = plan.demand().of_run();
+                let bytes = schedule.demand().of_run();
                 let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
-                let (inputs, outputs) = (descriptors(&plan.inputs), descriptors(&plan.outputs));
-                let executable = Arc::new(backend.compile(plan)?);
+                let (inputs, outputs) = (descriptors(&schedule.inputs), descriptors(&schedule.outputs));
+                let executable = Arc::new(backend.compile(schedule)?);
                 Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: OnceLock::new() })
             };
             compiled.run(|| watch.during(build));
@@ -622,10 +622,10 @@ impl<B: Backend> Loop<B> {
                 self.reporter(id).report(Err(error));
             }
             None => {
-                let turn = Turn { number, alone: self.ready.is_empty(), here: self.is_here, watch, priority };
+                let options = RunOptions { number, alone: self.ready.is_empty(), inline: self.is_inline, watch, priority };
                 let reporter = self.reporter(id);
                 self.is_running.store(true, Ordering::Relaxed);
-                self.backend.execute(&graph.executable, bindings, turn, reporter);
+                self.backend.execute(&graph.executable, bindings, options, reporter);
                 self.is_running.store(false, Ordering::Relaxed);
             }
         }

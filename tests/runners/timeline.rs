@@ -6,7 +6,7 @@ pub mod amx;
 use std::sync::LazyLock;
 use std::sync::mpsc::channel;
 use webnn_node::backend::cpu::Cpu;
-use webnn_node::backend::wgpu::{Gpu, Wish};
+use webnn_node::backend::wgpu::{AdapterRequest, Gpu};
 use webnn_node::error::Result;
 use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
 use webnn_node::host_memory::HostBuffer;
@@ -37,7 +37,7 @@ pub fn bf16(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
 static ADAPTER: LazyLock<Option<Gpu>> =
     LazyLock::new(|| Gpu::new(ANY).inspect_err(|error| println!("wgpu: not tested: {}", error.message())).ok());
 
-const ANY: Wish = Wish { software: true, low_power: false };
+const ANY: AdapterRequest = AdapterRequest { software: true, low_power: false };
 
 /// What runs graphs on a GPU, where there is one.
 pub fn wgpu() -> Option<crate::Runner> {

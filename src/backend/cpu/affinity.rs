@@ -118,19 +118,19 @@ mod linux {
         fn with_workers(body: impl FnOnce(&Affinity)) {
             let workers = cores_of(&sched_getaffinity(None).unwrap()).len().max(2) - 1;
             let affinity = Affinity::new(workers);
-            let (begun, told) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
+            let (begun, informed) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
             std::thread::scope(|scope| {
                 for worker in 0..workers {
-                    let (affinity, begun, told) = (&affinity, &begun, &told);
+                    let (affinity, begun, informed) = (&affinity, &begun, &informed);
                     scope.spawn(move || {
                         affinity.enlist(worker);
                         begun.wait();
-                        told.wait();
+                        informed.wait();
                     });
                 }
                 begun.wait();
                 let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&affinity)));
-                told.wait();
+                informed.wait();
                 result.unwrap();
             });
         }

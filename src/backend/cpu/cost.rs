@@ -90,8 +90,8 @@ mod tests {
         let cpu = Cpu::new(1);
         graph.fp_math = fp_math;
         let preferences = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
-        let plan = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
-        cpu.compile(plan).unwrap().estimate()
+        let schedule = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
+        cpu.compile(schedule).unwrap().estimate()
     }
 
     #[test]

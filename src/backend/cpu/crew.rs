@@ -1,6 +1,6 @@
 //! The threads that compute, for all contexts of a process: eight contexts have the threads of one.
 
-use super::run_queue::Lane;
+use super::run_queue::RunQueue;
 use super::thread_pool::ThreadPool;
 use crate::cores;
 use crate::error::Result;
@@ -15,8 +15,8 @@ const MOST_MEMBERS: usize = 256;
 #[derive(Debug)]
 pub struct Crew {
     cores: usize,
-    pub long: Lane,
-    pub short: Lane,
+    pub long: RunQueue,
+    pub short: RunQueue,
     /// Copies what is read.
     copy_pool: OnceLock<Option<rayon::ThreadPool>>,
     /// Help runs: those that help nobody now, by their members.
@@ -26,7 +26,7 @@ pub struct Crew {
 impl Crew {
     /// One for so many cores.
     pub fn new(cores: usize) -> Arc<Crew> {
-        let (long, short) = (Lane::new("webnn run", cores, false), Lane::new("webnn short run", cores, true));
+        let (long, short) = (RunQueue::new("webnn run", cores, false), RunQueue::new("webnn short run", cores, true));
         Arc::new(Crew { cores, long, short, copy_pool: OnceLock::new(), pools: Mutex::default() })
     }
 

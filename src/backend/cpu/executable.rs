@@ -52,7 +52,7 @@ pub struct Executable {
     /// See [`sources::of`], where a run was watched.
     sources: OnceLock<Vec<Vec<usize>>>,
     /// For what describes its steps.
-    _plan_charge: Charge,
+    _charge_of_plan: Charge,
     _constants_charge: Charge,
     _shared_charges: Vec<resident::Counted>,
     /// For what other models have packed.

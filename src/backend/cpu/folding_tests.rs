@@ -124,8 +124,8 @@ fn graphs_of_other_shapes_compute_no_constants() {
     let compiled = |height: u32, shared: &Shared| {
         let counting = Counting { of: cpu.capabilities(), count: count.clone() };
         let before = count.load(Ordering::Relaxed);
-        let plan = compile(graph(height, shared), &counting).unwrap();
-        let executable = cpu.compile(plan).unwrap();
+        let schedule = compile(graph(height, shared), &counting).unwrap();
+        let executable = cpu.compile(schedule).unwrap();
         (executable, count.load(Ordering::Relaxed) - before)
     };
     let (first, computed) = compiled(16, &shared);

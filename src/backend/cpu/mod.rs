@@ -19,6 +19,8 @@ mod kernels;
 mod packings;
 mod profile;
 pub mod reference;
+#[cfg(test)]
+mod run_order_tests;
 mod run_queue;
 mod run_time;
 pub mod scratch;
@@ -28,8 +30,6 @@ mod streams;
 pub mod testing;
 mod thread_pool;
 pub mod threads;
-#[cfg(test)]
-mod turns_tests;
 pub mod view;
 
 use cancel::Cancel;
@@ -38,14 +38,14 @@ use crew::Crew;
 use dispatch::{ANY_SIZE, Target};
 pub use executable::Executable;
 use idle_policy::IdlePolicy;
-use run_queue::{Alone, Place, Runs};
+use run_queue::{ActiveRun, Alone, Runs};
 use storage::Contents;
 pub use storage::Storage;
 pub use streams::Performance;
 use streams::Streams;
 
-use crate::backend::{Backend, Bindings, HostThread, Turn};
-use crate::compiler::{Capabilities, Plan};
+use crate::backend::{Backend, Bindings, HostThread, RunOptions};
+use crate::compiler::{Capabilities, Schedule};
 use crate::cores;
 use crate::done::Done;
 use crate::error::Result;
@@ -70,7 +70,7 @@ const BRIEF: usize = 30_000;
 /// wake another thread, and the timeline in the end, takes some tens of microseconds. Short enough for what comes meanwhile.
 const SHORT: usize = 10_000_000;
 
-/// Runs of fewer nanoseconds that do not have the timeline's thread wait in the lane for short ones.
+/// Runs of fewer nanoseconds that do not have the timeline's thread wait in the queue for short ones.
 const LIGHT: usize = 1_000_000;
 
 /// Reads of so many bytes go to the pool: fresh pages make them slow, and there may be several.
@@ -78,10 +78,10 @@ const LONG_READ: usize = 512 << 10;
 
 /// The backend of one context.
 #[derive(Clone, Debug)]
-pub struct Cpu(Arc<Shared>);
+pub struct Cpu(Arc<CpuContext>);
 
 #[derive(Debug)]
-struct Shared {
+struct CpuContext {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
     host_thread: Arc<HostThread>,
@@ -121,7 +121,7 @@ impl Cpu {
     fn on(target: Target, performance: Performance, crew: Arc<Crew>) -> Self {
         let cancel = Cancel::default();
         let streams = Streams { threads: target.threads, performance };
-        Cpu(Arc::new(Shared {
+        Cpu(Arc::new(CpuContext {
             limits: Arc::new(Limits::everything()),
             host_thread: Arc::default(),
             target,
@@ -139,13 +139,13 @@ impl Cpu {
 
 /// A graph that is being run, for as long as this lives.
 struct UnderWay {
-    shared: Arc<Shared>,
+    shared: Arc<CpuContext>,
     /// No other was when it began.
     is_alone: bool,
 }
 
 impl UnderWay {
-    fn begin(shared: &Arc<Shared>) -> UnderWay {
+    fn begin(shared: &Arc<CpuContext>) -> UnderWay {
         UnderWay { is_alone: shared.under_way.fetch_add(1, Ordering::Relaxed) == 0, shared: shared.clone() }
     }
 }
@@ -178,11 +178,11 @@ impl Backend for Cpu {
         cores::count() > self.0.target.threads
     }
 
-    fn works_here(&self) -> bool {
+    fn runs_inline(&self) -> bool {
         true
     }
 
-    fn time_here(&self, graph: &Executable) -> Duration {
+    fn inline_time(&self, graph: &Executable) -> Duration {
         graph.time_alone()
     }
 
@@ -202,8 +202,8 @@ impl Backend for Cpu {
         }
     }
 
-    fn compile(&self, plan: Plan) -> Result<Executable> {
-        Executable::new(plan, &self.0.usage, &self.0.target, &self.0.cancel.of_run(Watch::current()))
+    fn compile(&self, schedule: Schedule) -> Result<Executable> {
+        Executable::new(schedule, &self.0.usage, &self.0.target, &self.0.cancel.of_run(Watch::current()))
     }
 
     fn placements(&self, graph: &Executable) -> Placements {
@@ -244,19 +244,20 @@ impl Backend for Cpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, options: RunOptions, done: Done<()>) {
         let cpu = self.clone();
         let executable = graph.clone();
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
-        let (number, here, alone) = (turn.number, turn.here, turn.alone && under_way.is_alone);
-        let (watch, priority) = (turn.watch.clone(), turn.priority);
-        let work = move |threads, place: Option<&Place>, alone: Option<Alone<'_>>| {
+        let (number, inline, alone) = (options.number, options.inline, options.alone && under_way.is_alone);
+        let (watch, priority) = (options.watch.clone(), options.priority);
+        let work = move |threads, active: Option<&ActiveRun>, alone: Option<Alone<'_>>| {
             done.run(|| {
                 // It may have waited for long.
-                turn.watch.begin()?;
-                let cancel = cpu.0.cancel.of_run(turn.watch);
-                let run = || cancel.during(|| executable.run(&bindings, &cancel, || place.into_iter().for_each(Place::give_way)));
+                options.watch.begin()?;
+                let cancel = cpu.0.cancel.of_run(options.watch);
+                let run =
+                    || cancel.during(|| executable.run(&bindings, &cancel, || active.into_iter().for_each(ActiveRun::give_way)));
                 let begin = Instant::now();
                 let (result, threads) = match thread_pool::help_another(&cancel, run) {
                     Ok(done) => done,
@@ -270,21 +271,21 @@ impl Backend for Cpu {
                     },
                 };
                 if result.is_ok() && bindings.outputs.iter().all(Option::is_some) {
-                    executable.took(begin.elapsed().saturating_sub(place.map_or(Duration::ZERO, Place::paused)), threads);
+                    executable.took(begin.elapsed().saturating_sub(active.map_or(Duration::ZERO, ActiveRun::paused)), threads);
                 }
                 // The storage is let go before the end is reported: it may be the last reference. So are the cores: whoever hears of the end
                 // may have the next run for them.
                 drop((bindings, executable, under_way, alone));
-                place.into_iter().for_each(Place::end);
+                active.into_iter().for_each(ActiveRun::end);
                 result
             });
         };
         // Nothing interrupts what the timeline's thread does.
-        let may_be_here = alone && (priority != Priority::Low || estimate < BRIEF);
-        if here || (may_be_here && estimate < BRIEF) {
+        let may_be_inline = alone && (priority != Priority::Low || estimate < BRIEF);
+        if inline || (may_be_inline && estimate < BRIEF) {
             return work(1, None, None);
         }
-        if may_be_here && estimate < SHORT {
+        if may_be_inline && estimate < SHORT {
             let is_done_alone = self.0.idle_policy.is_done_alone(estimate, self.0.target.threads);
             if let Some(alone) = self.0.long.begin_alone(if is_done_alone { 1 } else { usize::MAX }) {
                 return work(alone.threads, None, Some(alone));
@@ -294,7 +295,7 @@ impl Backend for Cpu {
             return work(1, None, None);
         }
         let runs = if estimate < LIGHT { &self.0.short } else { &self.0.long };
-        runs.push(number, priority, &watch, move |threads, place| work(threads, Some(place), None));
+        runs.push(number, priority, &watch, move |threads, active| work(threads, Some(active), None));
     }
 
     fn lift(&self, number: u64, priority: Priority) {

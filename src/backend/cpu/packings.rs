@@ -8,7 +8,7 @@
 
 use super::dispatch::{Problem, Target};
 use super::kernels::Caches;
-use crate::disk_cache::{Cache, Stored, WORTH_STORING};
+use crate::disk_cache::{DiskCache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
 use crate::memory::{self, Bytes, Charge, Lending, Once, Usage, Use};
 use std::cell::RefCell;
@@ -101,7 +101,7 @@ impl Key {
 
 /// What kernels are being built for on this thread.
 struct Building {
-    cache: Option<(Arc<Cache>, Caches)>,
+    cache: Option<(Arc<DiskCache>, Caches)>,
     packings: Arc<Packings>,
     usage: Arc<Usage>,
     step: Option<Step>,
@@ -156,7 +156,7 @@ impl Packings {
 pub fn within<R>(
     packings: &Arc<Packings>,
     usage: &Arc<Usage>,
-    cache: Option<(Arc<Cache>, Caches)>,
+    cache: Option<(Arc<DiskCache>, Caches)>,
     build: impl FnOnce() -> R,
 ) -> R {
     struct Restore(Option<Building>);

@@ -1,4 +1,4 @@
-//! Where runs wait for their turn: in a lane the more urgent start first, of equal ones of a context in the order in which they were asked
+//! Where runs wait for their turn: in a queue the more urgent start first, of equal ones of a context in the order in which they were asked
 //! for. Of equal ones of several contexts that context has its turn whose last run started longest ago.
 //! One that has started has its thread to itself until it ends, but between two of its steps it gives way to a more urgent one.
 //!
@@ -6,10 +6,10 @@
 //! started and gives way still has a share of the time, one part of `PASSED + 1`.
 //!
 //! Whole runs are never jobs of a pool: a thread of a pool that waits for the pieces of one run takes up another run meanwhile,
-//! and the first is put aside until that one has ended. Nor does a lane yield before it sleeps, as threads of pools do: where
+//! and the first is put aside until that one has ended. Nor does a queue yield before it sleeps, as threads of pools do: where
 //! the thread pool computes on all cores each of these turns takes a core away from it.
 //!
-//! All contexts of a process share two lanes ([`Crew`](super::crew::Crew)). Long runs start one after the other with all threads, or side by
+//! All contexts of a process share two queues ([`Crew`](super::crew::Crew)). Long runs start one after the other with all threads, or side by
 //! side with a part of them each ([`Streams`]), which needs less agreement between threads. Short runs have threads of their own, one each,
 //! so that they never wait for long ones.
 
@@ -31,15 +31,15 @@ const CLASSES: usize = Priority::ALL.len();
 const COMPANY: u32 = 4;
 
 /// Done with so many threads.
-type Work = Box<dyn FnOnce(usize, &Place) + Send>;
+type Work = Box<dyn FnOnce(usize, &ActiveRun) + Send>;
 
 /// By the number of the request, and by when they came where that is the same.
 type Key = (u64, u64);
 
-/// A run that is under way, in its lane.
-pub struct Place {
-    shared: Arc<Shared>,
-    turn: Arc<Started>,
+/// A run that is under way, in its queue.
+pub struct ActiveRun {
+    shared: Arc<Queue>,
+    started: Arc<Started>,
     threads: usize,
     began: Instant,
     paused: Cell<Duration>,
@@ -55,7 +55,7 @@ struct Started {
     class: AtomicUsize,
 }
 
-impl Place {
+impl ActiveRun {
     /// How long others were let pass.
     pub fn paused(&self) -> Duration {
         self.paused.get()
@@ -64,22 +64,23 @@ impl Place {
     /// The run needs its cores no more, though its thread still has to tell of its end.
     pub fn end(&self) {
         if self.has_cores.take() {
-            self.shared.lock().end(self.turn.context, self.threads);
+            self.shared.lock().end(self.started.context, self.threads);
         }
     }
 
     /// Between two steps: whatever is more urgent and waits is done now, on this thread and with this run's help. Its memory is its own.
     pub fn give_way(&self) {
-        while self.shared.most_urgent.load(Ordering::Relaxed) < self.turn.class.load(Ordering::Relaxed) {
+        while self.shared.most_urgent.load(Ordering::Relaxed) < self.started.class.load(Ordering::Relaxed) {
             let paused = self.paused.get();
             if paused > PASSED * self.began.elapsed().saturating_sub(paused) {
                 return;
             }
-            let Some((work, turn)) = self.shared.lock().start_more_urgent_than(self.turn.class.load(Ordering::Relaxed)) else {
+            let Some((work, started)) = self.shared.lock().start_more_urgent_than(self.started.class.load(Ordering::Relaxed))
+            else {
                 return;
             };
             let began = Instant::now();
-            self.shared.run(work, turn, self.threads, false);
+            self.shared.run(work, started, self.threads, false);
             self.paused.set(self.paused.get() + began.elapsed());
         }
     }
@@ -87,20 +88,20 @@ impl Place {
 
 /// Does what it is given in order, and ends when it is dropped and everything is done.
 #[derive(Debug)]
-pub struct Lane {
-    shared: Arc<Shared>,
+pub struct RunQueue {
+    shared: Arc<Queue>,
 }
 
-/// The runs of a context in a lane.
+/// The runs of a context in a queue.
 #[derive(Debug)]
 pub struct Runs {
-    shared: Arc<Shared>,
+    shared: Arc<Queue>,
     context: u64,
 }
 
 /// A run that its caller does, which nobody was before: it uses cores for as long as this lives.
 pub struct Alone<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<Queue>,
     context: u64,
     pub threads: usize,
 }
@@ -113,22 +114,22 @@ impl Drop for Alone<'_> {
     }
 }
 
-struct Shared {
+struct Queue {
     name: &'static str,
     state: Mutex<State>,
     /// The class of the most urgent run that waits: for a look without the lock.
     most_urgent: Arc<AtomicUsize>,
-    /// Something can start, or the lane ends.
+    /// Something can start, or the queue ends.
     changed: Condvar,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-/// What a lane knows of a context.
+/// What a queue knows of a context.
 struct Context {
     streams: Streams,
     /// By class.
@@ -320,28 +321,28 @@ impl State {
     }
 }
 
-impl Shared {
+impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does a run that has started, with cores of its own or with those that another one has.
-    fn run(self: &Arc<Self>, work: Work, turn: Arc<Started>, threads: usize, has_cores: bool) {
+    fn run(self: &Arc<Self>, work: Work, started: Arc<Started>, threads: usize, has_cores: bool) {
         let (paused, has_cores) = (Cell::default(), Cell::new(has_cores));
-        let place = Place { shared: self.clone(), turn, threads, began: Instant::now(), paused, has_cores };
-        work(threads, &place);
-        place.end();
-        self.lock().started.retain(|started| !Arc::ptr_eq(started, &place.turn));
+        let active = ActiveRun { shared: self.clone(), started, threads, began: Instant::now(), paused, has_cores };
+        work(threads, &active);
+        active.end();
+        self.lock().started.retain(|started| !Arc::ptr_eq(started, &active.started));
     }
 
     /// Does a run that waits for nobody.
-    fn run_here(self: &Arc<Self>, context: u64, number: u64, class: usize, work: Work) {
+    fn run_at_once(self: &Arc<Self>, context: u64, number: u64, class: usize, work: Work) {
         self.run(work, Arc::new(Started { context, number, class: AtomicUsize::new(class) }), 1, false);
     }
 
     /// Has a thread come, if something can start. Nobody is woken in vain: whoever ends a run looks for the next one.
     fn call(self: &Arc<Self>, state: &mut State) {
-        // One is there for what waits for the cores of a run that no thread of the lane does.
+        // One is there for what waits for the cores of a run that no thread of the queue does.
         let is_needed = state.next().is_some() || (state.threads == 0 && state.is_waiting());
         if !is_needed {
             return;
@@ -357,11 +358,11 @@ impl Shared {
     fn serve(self: &Arc<Self>) {
         let mut state = self.lock();
         loop {
-            if let Some((work, turn, threads)) = state.start() {
+            if let Some((work, started, threads)) = state.start() {
                 // Another may start beside it.
                 self.call(&mut state);
                 drop(state);
-                self.run(work, turn, threads, true);
+                self.run(work, started, threads, true);
                 state = self.lock();
             } else if state.has_ended && !state.is_waiting() {
                 self.changed.notify_all();
@@ -377,14 +378,14 @@ impl Shared {
     /// Whether the system gives a thread.
     fn spawn(self: &Arc<Self>) -> bool {
         let shared = self.clone();
-        // Nobody waits for its end: it may be the one that drops the last reference to the lane.
+        // Nobody waits for its end: it may be the one that drops the last reference to the queue.
         thread::start(self.name, move || shared.serve()).is_ok()
     }
 }
 
-impl Lane {
-    /// A lane for runs that share so many cores; in one for short runs each has one thread.
-    pub fn new(name: &'static str, cores: usize, is_for_short: bool) -> Lane {
+impl RunQueue {
+    /// A queue for runs that share so many cores; in one for short runs each has one thread.
+    pub fn new(name: &'static str, cores: usize, is_for_short: bool) -> RunQueue {
         let most_urgent = Arc::new(AtomicUsize::new(CLASSES));
         let state = State {
             contexts: BTreeMap::new(),
@@ -403,7 +404,7 @@ impl Lane {
             idle: 0,
             has_ended: false,
         };
-        Lane { shared: Arc::new(Shared { name, state: Mutex::new(state), most_urgent, changed: Condvar::new() }) }
+        RunQueue { shared: Arc::new(Queue { name, state: Mutex::new(state), most_urgent, changed: Condvar::new() }) }
     }
 
     /// The runs of another context. Who asks for more threads than there are cores gets them, and they take turns.
@@ -420,7 +421,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for RunQueue {
     fn drop(&mut self) {
         self.shared.lock().has_ended = true;
         self.shared.changed.notify_all();
@@ -463,7 +464,7 @@ impl Runs {
         }
         let (shared, id) = (self.shared.clone(), self.context);
         let tell = move |runs: Vec<(usize, (Key, Work))>| {
-            runs.into_iter().for_each(|(class, ((number, _), work))| shared.run_here(id, number, class, work));
+            runs.into_iter().for_each(|(class, ((number, _), work))| shared.run_at_once(id, number, class, work));
         };
         if let Err((_, runs)) = thread::start_with("webnn end", runs, tell.clone()) {
             tell(runs);
@@ -480,12 +481,12 @@ impl Runs {
     ///
     /// # Panics
     /// Work must not panic.
-    pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(usize, &Place) + Send + 'static) {
+    pub fn push(&self, number: u64, priority: Priority, watch: &Watch, work: impl FnOnce(usize, &ActiveRun) + Send + 'static) {
         let (id, class) = (self.context, priority as usize);
         let mut state = self.shared.lock();
         if state.contexts.get(&id).is_none_or(|context| context.is_given_up) {
             drop(state);
-            return self.shared.run_here(id, number, class, Box::new(work));
+            return self.shared.run_at_once(id, number, class, Box::new(work));
         }
         state.pushed += 1;
         let key = (number, state.pushed);
@@ -498,7 +499,7 @@ impl Runs {
         if state.threads == 0 {
             let work = state.remove(id, key);
             drop(state);
-            work.into_iter().for_each(|work| self.shared.run_here(id, number, class, work));
+            work.into_iter().for_each(|work| self.shared.run_at_once(id, number, class, work));
             return;
         }
         drop(state);
@@ -508,7 +509,7 @@ impl Runs {
                 let Some(shared) = shared.upgrade() else { return };
                 let work = shared.lock().remove(id, key);
                 if let Some(work) = work {
-                    shared.run_here(id, number, class, work);
+                    shared.run_at_once(id, number, class, work);
                 }
             });
         }

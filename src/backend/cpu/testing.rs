@@ -3,8 +3,8 @@
 use super::kernels::Isa;
 use super::kernels::tests::numbers;
 use super::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings, Turn};
-use crate::compiler::{Plan, compile};
+use crate::backend::{Backend, Bindings, RunOptions};
+use crate::compiler::{Schedule, compile};
 use crate::done::Done;
 use crate::graph::{Graph, OperandId};
 use crate::memory::Bytes;
@@ -21,7 +21,7 @@ pub fn instruction_sets() -> &'static [&'static Isa] {
 }
 
 /// As the backend compiles a graph.
-pub fn planned(graph: &Graph, cpu: &Cpu) -> Plan {
+pub fn scheduled(graph: &Graph, cpu: &Cpu) -> Schedule {
     compile(graph.clone(), cpu.capabilities()).unwrap()
 }
 
@@ -42,13 +42,13 @@ pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
         cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
     }
     let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
-    let executable = Arc::new(cpu.compile(planned(graph, &cpu)).unwrap());
+    let executable = Arc::new(cpu.compile(scheduled(graph, &cpu)).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: false, here: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number: 0, alone: false, inline: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

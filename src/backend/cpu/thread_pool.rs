@@ -36,14 +36,14 @@ const NUMBER: u32 = 17;
 /// Its dispatch thread is whichever thread runs a dispatch; the others are its own.
 #[derive(Debug)]
 pub struct ThreadPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
     is_led: AtomicBool,
 }
 
 type Body<'a> = dyn Fn(usize) + Sync + 'a;
 
-struct Shared {
+struct PoolState {
     /// The number of the region, whether it is open, and how many workers are inside.
     gate: Padded<AtomicU64>,
     /// What to do with a piece. Written by the dispatch thread while the gate is closed and nobody inside; read by those inside.
@@ -68,11 +68,11 @@ struct Shared {
 // SAFETY: only `body` is not shared by its own means. The dispatch thread writes it, of whom there is one (`is_led`), while the
 // gate is closed and nobody inside (asserted in `share`); others read it while the gate counts them as inside. What it points
 // to may be shared (`Sync`).
-unsafe impl Sync for Shared {}
+unsafe impl Sync for PoolState {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for PoolState {}
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for PoolState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} members", self.parts.len())
     }
@@ -148,7 +148,7 @@ impl ThreadPool {
     /// A pool of so many members with the dispatch thread. Nothing when the system gives no threads.
     pub fn new(members: usize) -> Option<ThreadPool> {
         assert!((2..INSIDE as usize).contains(&members));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             gate: Padded::default(),
             body: UnsafeCell::new(&|_| {}),
             parts: (0..members).map(|_| Padded::default()).collect(),
@@ -247,7 +247,7 @@ impl Drop for Rest<'_> {
 }
 
 /// An open region; when it is dropped nobody is inside any more, and nobody comes.
-struct Region<'a>(&'a Shared);
+struct Region<'a>(&'a PoolState);
 
 impl Drop for Region<'_> {
     fn drop(&mut self) {
@@ -276,7 +276,7 @@ impl Share {
     }
 }
 
-impl Shared {
+impl PoolState {
     /// From now on the members work for this; returns whom they worked for.
     fn work_for(&self, of: Cancel) -> Cancel {
         let before = std::mem::replace(&mut *self.works_for.lock().unwrap_or_else(PoisonError::into_inner), of);

@@ -114,27 +114,27 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Calls `body` with every turn and every part of it. The parts of a turn may run side by side on so many threads, all of
-/// them before any of the next turn. For many turns of some microseconds, between which a hand-over would be too dear: a
-/// thread that waits for the others looks again and again. A part is the same thread's in all turns, whose caches have what
+/// Calls `body` with every round and every part of it. The parts of a round may run side by side on so many threads, all of
+/// them before any of the next round. For many rounds of some microseconds, between which a hand-over would be too dear: a
+/// thread that waits for the others looks again and again. A part is the same thread's in all rounds, whose caches have what
 /// it reads, unless that thread is late.
-pub fn in_turn(turns: usize, parts: usize, threads: usize, body: impl Fn(usize, usize) + Sync) {
-    take_turns(turns, parts, threads, &body);
+pub fn in_rounds(rounds: usize, parts: usize, threads: usize, body: impl Fn(usize, usize) + Sync) {
+    run_rounds(rounds, parts, threads, &body);
 }
 
-fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
+fn run_rounds(rounds: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, usize) + Sync)) {
     let Help { threads: available, is_pool, .. } = Help::here();
     let threads = threads.min(available).min(parts);
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
     if threads <= 1 {
-        for turn in (0..turns).take_while(|_| is_wanted()) {
-            (0..parts).for_each(|part| body(turn, part));
+        for round in (0..rounds).take_while(|_| is_wanted()) {
+            (0..parts).for_each(|part| body(round, part));
         }
         return;
     }
-    // How often each part has been begun, and how many parts of all turns each thread has done. Whoever takes a part has seen
-    // that all of the earlier turns are. A thread that never comes is not waited for.
+    // How often each part has been begun, and how many parts of all rounds each thread has done. Whoever takes a part has seen
+    // that all of the earlier rounds are. A thread that never comes is not waited for.
     let begun: Vec<Padded<AtomicUsize>> = (0..parts).map(|_| Padded::default()).collect();
     let done: Vec<Padded<AtomicUsize>> = (0..threads).map(|_| Padded::default()).collect();
     let come = Padded(AtomicUsize::new(0));
@@ -146,19 +146,19 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
         let own = me * parts / threads..(me + 1) * parts / threads;
         let (mut looks, mut done_by_me) = (0usize, 0);
         loop {
-            // Who has done parts of a turn has seen the end of the one before: so has, then, whoever sees that.
+            // Who has done parts of a round has seen the end of the one before: so has, then, whoever sees that.
             let finished = done.iter().map(|done| done.0.load(Ordering::Acquire)).sum::<usize>();
-            if finished >= turns * parts {
+            if finished >= rounds * parts {
                 break;
             }
             if failed.load(Ordering::Relaxed) {
                 return;
             }
-            let turn = finished / parts;
+            let round = finished / parts;
             let take = |part: &usize| {
                 let begun = &begun[*part].0;
-                begun.load(Ordering::Relaxed) == turn
-                    && begun.compare_exchange(turn, turn + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                begun.load(Ordering::Relaxed) == round
+                    && begun.compare_exchange(round, round + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             };
             let is_alone = come.0.load(Ordering::Relaxed) == 1;
             let others = || if is_alone || looks >= PATIENCE { 0..parts } else { 0..0 };
@@ -173,7 +173,7 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
             };
             looks = 0;
             if is_wanted() {
-                body(turn, part);
+                body(round, part);
             }
             done_by_me += 1;
             done[me].0.store(done_by_me, Ordering::Release);
@@ -194,7 +194,7 @@ fn take_turns(turns: usize, parts: usize, threads: usize, body: &(dyn Fn(usize, 
 /// How often a thread looks before it takes a part that is another's: some microseconds.
 const PATIENCE: usize = 100;
 
-/// Tells the others when a part has panicked: its turn never ends.
+/// Tells the others when a part has panicked: its round never ends.
 struct EndsAll<'a>(&'a AtomicBool);
 
 impl Drop for EndsAll<'_> {
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_begins_when_the_one_before_is_over() {
+    fn a_round_begins_when_the_one_before_is_over() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let log = std::sync::Mutex::new(Vec::new());
-        pool.install(|| in_turn(50, 4, 3, |turn, part| log.lock().unwrap().push((turn, part))));
+        pool.install(|| in_rounds(50, 4, 3, |round, part| log.lock().unwrap().push((round, part))));
         let mut log = log.into_inner().unwrap();
-        assert!(log.is_sorted_by_key(|(turn, _)| *turn));
+        assert!(log.is_sorted_by_key(|(round, _)| *round));
         log.sort();
-        assert!(log.into_iter().eq((0..50).flat_map(|turn| (0..4).map(move |part| (turn, part)))));
+        assert!(log.into_iter().eq((0..50).flat_map(|round| (0..4).map(move |part| (round, part)))));
     }
 
     /// A thread of the pool that takes part in a kernel which flushes does so for that long, and the pool's own work stays exact.
@@ -252,7 +252,7 @@ mod tests {
         let all = |expected: Subnormals| {
             for_each_job(64, usize::MAX, |_| look(expected));
             for_each_piece(&mut [0u8; 64], 1, 1_000_000, |_, _| look(expected));
-            in_turn(20, 4, 3, |_, _| look(expected));
+            in_rounds(20, 4, 3, |_, _| look(expected));
         };
         let both = || {
             let flushed = Subnormals::Flushed.begin();
@@ -281,9 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_turn_ends_all() {
+    fn a_panic_in_a_round_ends_all() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-        let run = || pool.install(|| in_turn(50, 4, 2, |turn, part| assert_ne!((turn, part), (7, 2))));
+        let run = || pool.install(|| in_rounds(50, 4, 2, |round, part| assert_ne!((round, part), (7, 2))));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     }
 

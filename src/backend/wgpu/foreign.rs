@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of the device.
 #[derive(Clone)]
-pub struct Foreign(Arc<Shared>);
+pub struct Foreign(Arc<ForeignContext>);
 
-struct Shared {
+struct ForeignContext {
     target: Target,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
@@ -56,7 +56,7 @@ impl Default for Model {
 impl Foreign {
     pub fn new(target: Target) -> Self {
         let limits = Arc::new(target.limits());
-        Foreign(Arc::new(Shared { target, limits, usage: Arc::default(), capabilities: GpuCapabilities::new() }))
+        Foreign(Arc::new(ForeignContext { target, limits, usage: Arc::default(), capabilities: GpuCapabilities::new() }))
     }
 
     pub fn limits(&self) -> &Arc<Limits> {
@@ -74,10 +74,10 @@ impl Foreign {
     /// `OperationError` when the device cannot run the graph, or it takes more.
     pub fn program(&self, graph: Graph, most: usize) -> Result<Lowered> {
         let capabilities = &self.0.capabilities;
-        let plan = compile_within(most, graph, capabilities)?;
-        let run_bytes = plan.demand().of_run();
-        let program = lower(&plan, &self.0.target, &|| capabilities.check())?;
-        let shared = &plan.shared;
+        let schedule = compile_within(most, graph, capabilities)?;
+        let run_bytes = schedule.demand().of_run();
+        let program = lower(&schedule, &self.0.target, &|| capabilities.check())?;
+        let shared = &schedule.shared;
         let common = shared.is_of_several().then(|| Common {
             model: shared.of::<Model>().0,
             identities: program.constants.iter().map(|constant| constant.identity()).collect(),

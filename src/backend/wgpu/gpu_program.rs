@@ -1,7 +1,7 @@
 //! What a graph becomes on a GPU, as data: shaders, what is run of them in which order on which memory, and constants. It is made by
 //! [`lower`](super::lower::lower) and says nothing about what runs it.
 
-use crate::compiler::{ALIGNMENT, Check, Place, Plan, Value, ValueId};
+use crate::compiler::{ALIGNMENT, Check, Place, Schedule, Value, ValueId};
 use crate::error::{Error, Result};
 use crate::graph::ops::check::Outside;
 use crate::graph::{ConstantBytes, DataType};
@@ -74,10 +74,10 @@ pub struct InputCheck {
 }
 
 impl InputCheck {
-    /// Those of a plan.
-    pub fn of(plan: &Plan) -> Vec<InputCheck> {
-        let found = plan.steps.iter().flat_map(|step| step.checks.iter().map(move |check| (step.inputs[check.input], check)));
-        let of_input = |(id, check): (ValueId, &Check)| match &plan.values[id.0] {
+    /// Those of a schedule.
+    pub fn of(schedule: &Schedule) -> Vec<InputCheck> {
+        let found = schedule.steps.iter().flat_map(|step| step.checks.iter().map(move |check| (step.inputs[check.input], check)));
+        let of_input = |(id, check): (ValueId, &Check)| match &schedule.values[id.0] {
             Value { place: Place::Input(input), descriptor, .. } => {
                 let of = Finding { data_type: descriptor.data_type, check: check.clone() };
                 Some(InputCheck { input: *input, of })

@@ -6,8 +6,8 @@
 //!
 //! * [`shader`] is WGSL text: how the elements of each data type lie in memory, and functions that WGSL lacks. It depends on
 //!   the [`target`] alone, which is what a device can do, without the device.
-//! * [`lower`] makes a plan's steps *dispatches*: a shader, the memory that it binds, a grid. Memory is a part of an input's,
-//!   output's or constant's buffer, or of the graph's one arena, at the plan's offsets. Runs of a graph follow each other on
+//! * [`lower`] makes a schedule's steps *dispatches*: a shader, the memory that it binds, a grid. Memory is a part of an input's,
+//!   output's or constant's buffer, or of the graph's one arena, at the schedule's offsets. Runs of a graph follow each other on
 //!   the device, so one arena is enough. What comes out is a [`program`], plain data that says nothing about what runs it.
 //! * [`runtime`] runs programs, and is the only one that knows wgpu. A run records all dispatches in one command buffer.
 //!   Equal texts share a pipeline. [`open`] finds a device, which is shared by all contexts of an adapter. A thread of its own
@@ -79,13 +79,13 @@ pub mod target;
 mod trial;
 
 pub use foreign::{Common, Foreign, Lowered};
-pub use runtime::adapter::{self, Wish};
+pub use runtime::adapter::{self, AdapterRequest};
 pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;
 pub use runtime::storage::Storage;
 
-use crate::backend::{Backend, Bindings, CopyRange, Turn};
-use crate::compiler::{ALIGNMENT, Capabilities, Plan};
+use crate::backend::{Backend, Bindings, CopyRange, RunOptions};
+use crate::compiler::{ALIGNMENT, Capabilities, Schedule};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
@@ -103,9 +103,9 @@ use std::time::Duration;
 
 /// The backend of one context.
 #[derive(Clone)]
-pub struct Gpu(Arc<Shared>);
+pub struct Gpu(Arc<GpuContext>);
 
-struct Shared {
+struct GpuContext {
     device: Arc<Device>,
     limits: Arc<Limits>,
     usage: Arc<Usage>,
@@ -116,17 +116,17 @@ struct Shared {
 }
 
 impl Gpu {
-    /// A backend on the adapter that fits a wish. May take long: it loads drivers.
+    /// A backend on the adapter that fits the request. May take long: it loads drivers.
     ///
     /// # Errors
     /// `NotSupportedError` when there is none.
-    pub fn new(wish: Wish) -> Result<Self> {
-        Ok(Self::on(open::open(wish)?))
+    pub fn new(request: AdapterRequest) -> Result<Self> {
+        Ok(Self::on(open::open(request)?))
     }
 
     fn on(device: Arc<Device>) -> Self {
         let limits = device.target.limits();
-        Gpu(Arc::new(Shared {
+        Gpu(Arc::new(GpuContext {
             device,
             limits: Arc::new(limits),
             usage: Arc::default(),
@@ -184,14 +184,14 @@ impl Backend for Gpu {
         Err(memory)
     }
 
-    fn compile(&self, plan: Plan) -> Result<Executable> {
+    fn compile(&self, schedule: Schedule) -> Result<Executable> {
         let ask = || self.capabilities().check();
-        let program = lower::lower(&plan, &self.0.device.target, &ask)?;
-        let usage = plan.shared.usage().unwrap_or(&self.0.usage);
-        Executable::new(self.0.device.clone(), program, &plan.shared, usage, &ask)
+        let program = lower::lower(&schedule, &self.0.device.target, &ask)?;
+        let usage = schedule.shared.usage().unwrap_or(&self.0.usage);
+        Executable::new(self.0.device.clone(), program, &schedule.shared, usage, &ask)
     }
 
-    fn is_elsewhere(&self) -> bool {
+    fn has_own_memory(&self) -> bool {
         true
     }
 
@@ -236,7 +236,7 @@ impl Backend for Gpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, turn: Turn, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, options: RunOptions, done: Done<()>) {
         let mut doubts = Doubts::default();
         bindings.inputs.iter().for_each(|input| doubts.add_all(&input.doubts()));
         let look = match doubts.check() {
@@ -257,7 +257,7 @@ impl Backend for Gpu {
         }
         let graph = graph.clone();
         // What was submitted is not stopped.
-        let commands = Box::new(move || turn.watch.begin().and_then(|()| graph.record(&bindings, &look)));
+        let commands = Box::new(move || options.watch.begin().and_then(|()| graph.record(&bindings, &look)));
         self.order(Job::Execute { commands, done });
         if let Some(doubts) = doubts.overdue() {
             self.order(Job::Learn { doubts });

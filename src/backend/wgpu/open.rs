@@ -1,6 +1,6 @@
 //! Finding a device for a context.
 
-use super::runtime::adapter::{Wish, choose, features};
+use super::runtime::adapter::{AdapterRequest, choose, features};
 use super::runtime::device::Device;
 use super::target::Features;
 use super::trial;
@@ -11,16 +11,16 @@ use wgpu::AdapterInfo;
 /// What tells devices apart.
 type Key = (AdapterInfo, Features);
 
-/// Finds the adapter that a wish asks for, and its device, which all contexts of the adapter share. The drivers are loaded
+/// Finds the adapter that is requested, and its device, which all contexts of the adapter share. The drivers are loaded
 /// by the first call, which may take long.
 ///
 /// # Errors
 /// `NotSupportedError` when there is no such adapter, or it gives no device.
-pub fn open(wish: Wish) -> Result<Arc<Device>> {
+pub fn open(request: AdapterRequest) -> Result<Arc<Device>> {
     static OPEN: Mutex<Vec<(Key, Weak<Device>)>> = Mutex::new(Vec::new());
     // Under the lock, so that two contexts do not make two devices.
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let adapter = choose(wish)?;
+    let adapter = choose(request)?;
     let features = features(&adapter);
     let key = (adapter.get_info(), features);
     open.retain(|(_, device)| device.strong_count() > 0);

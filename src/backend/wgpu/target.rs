@@ -16,7 +16,7 @@ pub struct Target {
     pub max_compute_workgroups_per_dimension: usize,
     /// Bytes that a workgroup shares.
     pub max_compute_workgroup_storage_size: usize,
-    /// Whether shapes are numbers that shaders read, or in their text; as the plan wants it where nobody says so.
+    /// Whether shapes are numbers that shaders read, or in their text; as the schedule wants it where nobody says so.
     pub opens_shapes: Option<bool>,
 }
 

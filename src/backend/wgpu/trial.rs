@@ -57,8 +57,8 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let (a, b) = (builder.input("a", matrix(ROWS, DEPTH))?, builder.input("b", matrix(DEPTH, COLUMNS))?);
     let c = builder.push_op(Matmul { a, b }, "")?[0];
     let graph = builder.build(vec![("c".to_owned(), c)])?;
-    let plan = compile(graph, &GpuCapabilities::new())?;
-    let program = lower(&plan, &device.target, &|| Ok(()))?;
+    let schedule = compile(graph, &GpuCapabilities::new())?;
+    let program = lower(&schedule, &device.target, &|| Ok(()))?;
     let executable = Executable::new(device.clone(), program, &Default::default(), &Arc::default(), &|| Ok(()))?;
     let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
         let storage = device.storage(bytes.len())?;
@@ -87,11 +87,11 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::backend::wgpu::open::open;
-    use crate::backend::wgpu::runtime::adapter::Wish;
+    use crate::backend::wgpu::runtime::adapter::AdapterRequest;
 
     #[test]
     fn a_device_that_multiplies_right_passes() {
-        let found = open(Wish { software: true, ..Wish::default() });
+        let found = open(AdapterRequest { software: true, ..AdapterRequest::default() });
         let Ok(device) = found.inspect_err(|error| println!("not tested: {}", error.message())) else { return };
         assert!(multiplies(&device));
         assert_ne!(expected(), halves(ROWS, COLUMNS, |_, _| 0.0));

@@ -5,7 +5,7 @@
 //! results of one are the operands of the other, parts are taken and joined. Whether a node may be computed for all at once, the rules of
 //! the proof say ([`super::rules`]): what has no rule is computed for each sequence, too.
 
-use super::{Reason, Rows, Walk, operands};
+use super::{Reason, RowAnalysis, Rows, operands};
 use crate::graph::ops::movement::{Concat, Slice};
 use crate::graph::{Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 use std::collections::HashMap;
@@ -27,9 +27,9 @@ const BESIDE: usize = 2;
 ///
 /// # Errors
 /// The reason, where the graphs do not have the same nodes, or no weights are read together.
-pub fn join(lanes: &[&Graph]) -> Result<Joined, Reason> {
-    let first = *lanes.first().ok_or("no sequence")?;
-    for other in lanes {
+pub fn join(graphs: &[&Graph]) -> Result<Joined, Reason> {
+    let first = *graphs.first().ok_or("no sequence")?;
+    for other in graphs {
         let is_alike = other.nodes.len() == first.nodes.len()
             && other.operands.len() == first.operands.len()
             && other.inputs == first.inputs
@@ -40,7 +40,7 @@ pub fn join(lanes: &[&Graph]) -> Result<Joined, Reason> {
     }
     let graph = Graph { operands: Vec::new(), nodes: Vec::new(), inputs: Vec::new(), outputs: Vec::new(), ..first.clone() };
     let values = first.operands.iter().map(|_| None).collect();
-    let mut join = Join { lanes, graph, values, inputs: Vec::new(), products: 0 };
+    let mut join = Join { graphs, graph, values, inputs: Vec::new(), products: 0 };
     for (name, id) in &first.inputs {
         join.input(name, *id);
     }
@@ -48,11 +48,11 @@ pub fn join(lanes: &[&Graph]) -> Result<Joined, Reason> {
         join.node(position)?;
     }
     let mut outputs = Vec::new();
-    for lane in 0..lanes.len() {
+    for number in 0..graphs.len() {
         for (name, id) in &first.outputs {
-            let own = join.lane(*id, lane)?;
-            join.graph.outputs.push((name_of(lane, name), own));
-            outputs.push((lane, name.clone()));
+            let own = join.of_graph(*id, number)?;
+            join.graph.outputs.push((name_of(number, name), own));
+            outputs.push((number, name.clone()));
         }
     }
     if join.products == 0 {
@@ -62,8 +62,8 @@ pub fn join(lanes: &[&Graph]) -> Result<Joined, Reason> {
 }
 
 /// A name that no other sequence has.
-fn name_of(lane: usize, name: &str) -> String {
-    format!("{lane}\0{name}")
+fn name_of(number: usize, name: &str) -> String {
+    format!("{number}\0{name}")
 }
 
 /// How the joined graph has a value.
@@ -72,13 +72,13 @@ struct Value {
     /// All sequences have the same.
     common: Option<OperandId>,
     /// That of each.
-    lanes: Option<Vec<OperandId>>,
+    by_graph: Option<Vec<OperandId>>,
     /// Those of all, one after the other along an axis.
     stacked: Option<(OperandId, usize)>,
 }
 
 struct Join<'a> {
-    lanes: &'a [&'a Graph],
+    graphs: &'a [&'a Graph],
     graph: Graph,
     /// By operand of the graphs of the sequences.
     values: Vec<Option<Value>>,
@@ -89,7 +89,7 @@ struct Join<'a> {
 
 impl<'a> Join<'a> {
     fn first(&self) -> &'a Graph {
-        self.lanes[0]
+        self.graphs[0]
     }
 
     fn operand(&mut self, operand: Operand) -> OperandId {
@@ -108,15 +108,15 @@ impl<'a> Join<'a> {
     }
 
     fn input(&mut self, name: &str, id: OperandId) {
-        let mut own = Vec::with_capacity(self.lanes.len());
-        for (lane, graph) in self.lanes.iter().enumerate() {
-            let source = Source::Input { name: name_of(lane, name) };
+        let mut own = Vec::with_capacity(self.graphs.len());
+        for (number, graph) in self.graphs.iter().enumerate() {
+            let source = Source::Input { name: name_of(number, name) };
             let input = self.operand(Operand { descriptor: graph.descriptor(id).clone(), source });
-            self.graph.inputs.push((name_of(lane, name), input));
-            self.inputs.push((lane, name.to_owned()));
+            self.graph.inputs.push((name_of(number, name), input));
+            self.inputs.push((number, name.to_owned()));
             own.push(input);
         }
-        self.values[id.0 as usize] = Some(Value { lanes: Some(own), ..Value::default() });
+        self.values[id.0 as usize] = Some(Value { by_graph: Some(own), ..Value::default() });
     }
 
     /// The value of an operand, which may be a constant that was not met yet.
@@ -124,7 +124,7 @@ impl<'a> Join<'a> {
         if let Some(value) = &self.values[id.0 as usize] {
             return Ok(value.clone());
         }
-        let all: Vec<&Operand> = self.lanes.iter().map(|graph| &graph.operands[id.0 as usize]).collect();
+        let all: Vec<&Operand> = self.graphs.iter().map(|graph| &graph.operands[id.0 as usize]).collect();
         let is_constant = |operand: &&Operand| matches!(operand.source, Source::Constant(_));
         if !all.iter().all(is_constant) {
             return Err("an operand that nothing has made".into());
@@ -134,31 +134,31 @@ impl<'a> Join<'a> {
             Value { common: Some(self.operand(all[0].clone())), ..Value::default() }
         } else {
             let own = all.into_iter().map(|operand| self.operand(operand.clone())).collect();
-            Value { lanes: Some(own), ..Value::default() }
+            Value { by_graph: Some(own), ..Value::default() }
         };
         self.values[id.0 as usize] = Some(value.clone());
         Ok(value)
     }
 
     /// The value of one sequence.
-    fn lane(&mut self, id: OperandId, lane: usize) -> Result<OperandId, Reason> {
+    fn of_graph(&mut self, id: OperandId, number: usize) -> Result<OperandId, Reason> {
         let mut value = self.value(id)?;
         if let Some(common) = value.common {
             return Ok(common);
         }
-        if let (None, Some((stacked, axis))) = (&value.lanes, value.stacked) {
+        if let (None, Some((stacked, axis))) = (&value.by_graph, value.stacked) {
             let descriptor = self.first().descriptor(id).clone();
-            let mut own = Vec::with_capacity(self.lanes.len());
-            for lane in 0..self.lanes.len() as u32 {
+            let mut own = Vec::with_capacity(self.graphs.len());
+            for number in 0..self.graphs.len() as u32 {
                 let mut starts = vec![0; descriptor.rank()];
-                starts[axis] = lane * descriptor.shape[axis];
+                starts[axis] = number * descriptor.shape[axis];
                 let slice = Slice { input: stacked, starts, sizes: descriptor.shape.to_vec(), strides: None };
                 own.extend(self.push(slice.into(), "", [descriptor.clone()]));
             }
-            value.lanes = Some(own);
+            value.by_graph = Some(own);
             self.values[id.0 as usize] = Some(value.clone());
         }
-        value.lanes.and_then(|own| own.get(lane).copied()).ok_or_else(|| "a value of no sequence".into())
+        value.by_graph.and_then(|own| own.get(number).copied()).ok_or_else(|| "a value of no sequence".into())
     }
 
     /// The values of all sequences along that axis, if they can be had so.
@@ -168,8 +168,8 @@ impl<'a> Join<'a> {
             return Ok((own == axis).then_some(stacked));
         }
         let descriptor = self.first().descriptor(id).clone();
-        let Some(inputs) = value.lanes.clone().filter(|_| axis < descriptor.rank()) else { return Ok(None) };
-        if self.lanes.iter().any(|graph| *graph.descriptor(id) != descriptor) {
+        let Some(inputs) = value.by_graph.clone().filter(|_| axis < descriptor.rank()) else { return Ok(None) };
+        if self.graphs.iter().any(|graph| *graph.descriptor(id) != descriptor) {
             return Ok(None);
         }
         let op = Op::from(Concat { inputs, axis: axis as u32 });
@@ -183,19 +183,19 @@ impl<'a> Join<'a> {
     fn node(&mut self, position: usize) -> Result<(), Reason> {
         let node = &self.first().nodes[position];
         let inputs = operands(&node.op);
-        for graph in self.lanes {
+        for graph in self.graphs {
             let other = &graph.nodes[position];
             if other.op.row().name != node.op.row().name || operands(&other.op) != inputs || other.outputs != node.outputs {
                 return Err("other nodes for other lengths".into());
             }
         }
-        let is_same = self.lanes.iter().all(|graph| graph.nodes[position].op == node.op);
+        let is_same = self.graphs.iter().all(|graph| graph.nodes[position].op == node.op);
         let mut are_common = is_same;
         for &id in &inputs {
             are_common &= self.value(id)?.common.is_some();
         }
         if are_common {
-            let op = self.renamed(&node.op, |join, id| join.lane(id, 0))?;
+            let op = self.renamed(&node.op, |join, id| join.of_graph(id, 0))?;
             let described: Vec<Descriptor> = node.outputs.iter().map(|id| self.first().descriptor(*id).clone()).collect();
             let made = self.push(op, &node.label, described);
             for (&id, common) in node.outputs.iter().zip(made) {
@@ -225,17 +225,17 @@ impl<'a> Join<'a> {
     fn apart(&mut self, position: usize) -> Result<(), Reason> {
         let outputs = &self.first().nodes[position].outputs;
         let mut own: Vec<Vec<OperandId>> = outputs.iter().map(|_| Vec::new()).collect();
-        for lane in 0..self.lanes.len() {
-            let graph = self.lanes[lane];
+        for number in 0..self.graphs.len() {
+            let graph = self.graphs[number];
             let node = &graph.nodes[position];
-            let op = self.renamed(&node.op, |join, id| join.lane(id, lane))?;
+            let op = self.renamed(&node.op, |join, id| join.of_graph(id, number))?;
             let described: Vec<Descriptor> = node.outputs.iter().map(|id| graph.descriptor(*id).clone()).collect();
             for (made, own) in self.push(op, &node.label, described).into_iter().zip(&mut own) {
                 own.push(made);
             }
         }
         for (&id, own) in outputs.iter().zip(own) {
-            self.values[id.0 as usize] = Some(Value { lanes: Some(own), ..Value::default() });
+            self.values[id.0 as usize] = Some(Value { by_graph: Some(own), ..Value::default() });
         }
         Ok(())
     }
@@ -340,7 +340,7 @@ impl<'a> Join<'a> {
         pairs: &mut HashMap<OperandId, (OperandId, Rows)>,
         axis: usize,
     ) -> Option<Vec<(OperandId, usize)>> {
-        let factor = self.lanes.len() as u32;
+        let factor = self.graphs.len() as u32;
         let many = widened(op, axis, factor)?;
         let described = self.graph.infer(&many).ok()?;
         let is_wide = |(id, found): (&OperandId, &Descriptor)| {
@@ -356,9 +356,9 @@ impl<'a> Join<'a> {
         let (operands_before, nodes_before) = (self.graph.operands.len(), self.graph.nodes.len());
         let made = self.push(many, &node.label, described);
         let expected: Vec<Rows> = made.iter().map(|_| Some(axis)).collect();
-        let walk = Walk { one: self.first(), many: &self.graph, factor, pairs: std::mem::take(pairs) };
-        let found = walk.rule(&walk.many.nodes[nodes_before], op, names, &expected);
-        *pairs = walk.pairs;
+        let analysis = RowAnalysis { one: self.first(), many: &self.graph, factor, pairs: std::mem::take(pairs) };
+        let found = analysis.rule(&analysis.many.nodes[nodes_before], op, names, &expected);
+        *pairs = analysis.pairs;
         if found.is_ok_and(|found| found == expected) {
             return Some(made.into_iter().map(|id| (id, axis)).collect());
         }

@@ -80,20 +80,20 @@ fn products(graph: &Graph) -> usize {
 }
 
 /// Holds the joined step against that of each sequence.
-fn expect_same(lanes: &[Graph], joined: &Joined) {
-    let seed_of = |lane: usize, name: &str| (7 * lane + name.len()) as u32;
-    let bytes_of = |graph: &Graph, id: OperandId, lane: usize, name: &str| {
-        numbers(graph.descriptor(id).byte_length() / 4, seed_of(lane, name))
+fn expect_same(graphs: &[Graph], joined: &Joined) {
+    let seed_of = |number: usize, name: &str| (7 * number + name.len()) as u32;
+    let bytes_of = |graph: &Graph, id: OperandId, number: usize, name: &str| {
+        numbers(graph.descriptor(id).byte_length() / 4, seed_of(number, name))
     };
     let given = joined.graph.inputs.iter().zip(&joined.inputs);
-    let given: Vec<Vec<u8>> = given.map(|((_, id), (lane, name))| bytes_of(&joined.graph, *id, *lane, name)).collect();
+    let given: Vec<Vec<u8>> = given.map(|((_, id), (number, name))| bytes_of(&joined.graph, *id, *number, name)).collect();
     let found = interpret(&joined.graph, &given.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
-    for (lane, graph) in lanes.iter().enumerate() {
-        let own: Vec<Vec<u8>> = graph.inputs.iter().map(|(name, id)| bytes_of(graph, *id, lane, name)).collect();
+    for (number, graph) in graphs.iter().enumerate() {
+        let own: Vec<Vec<u8>> = graph.inputs.iter().map(|(name, id)| bytes_of(graph, *id, number, name)).collect();
         let alone = interpret(graph, &own.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
         for ((name, _), wanted) in graph.outputs.iter().zip(alone) {
-            let output = joined.outputs.iter().position(|(of, other)| *of == lane && other == name).unwrap();
-            assert!(found[output] == wanted, "{name} of the sequence {lane}");
+            let output = joined.outputs.iter().position(|(of, other)| *of == number && other == name).unwrap();
+            assert!(found[output] == wanted, "{name} of the sequence {number}");
         }
     }
 }
@@ -101,11 +101,11 @@ fn expect_same(lanes: &[Graph], joined: &Joined) {
 #[test]
 fn weights_are_read_once_and_caches_apart() {
     for rows in [&[3, 5, 3][..], &[4; 4], &[1, 9]] {
-        let lanes: Vec<Graph> = rows.iter().map(|&rows| Sketch::decoder(rows, |_, query| query)).collect();
-        let joined = join(&lanes.iter().collect::<Vec<_>>()).unwrap();
+        let graphs: Vec<Graph> = rows.iter().map(|&rows| Sketch::decoder(rows, |_, query| query)).collect();
+        let joined = join(&graphs.iter().collect::<Vec<_>>()).unwrap();
         // Of six for each sequence.
         assert_eq!(products(&joined.graph), 4 + 2 * rows.len());
-        expect_same(&lanes, &joined);
+        expect_same(&graphs, &joined);
     }
 }
 
@@ -129,10 +129,10 @@ fn what_would_mix_sequences_stays_apart() {
         },
     ];
     for change in changes {
-        let lanes: Vec<Graph> = [3, 6].iter().map(|&rows| Sketch::decoder(rows, change)).collect();
-        let joined = join(&lanes.iter().collect::<Vec<_>>()).unwrap();
+        let graphs: Vec<Graph> = [3, 6].iter().map(|&rows| Sketch::decoder(rows, change)).collect();
+        let joined = join(&graphs.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(products(&joined.graph), 8);
-        expect_same(&lanes, &joined);
+        expect_same(&graphs, &joined);
     }
 }
 

@@ -84,7 +84,7 @@ fn joined(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
     let (Some(one_graph), Some(many_graph)) = (&one.graph, &many.graph) else {
         return Err(Refusal::of_model("there is nothing to compute"));
     };
-    let walk = walk(one_graph, many_graph)?;
+    let analysis = analyse(one_graph, many_graph)?;
     if one.exports.len() != many.exports.len() {
         return Err(Refusal::of_model("other outputs for several rows"));
     }
@@ -96,17 +96,17 @@ fn joined(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
                 let (Some((_, one)), Some((_, many))) = (one_graph.outputs.get(*one), many_graph.outputs.get(*many)) else {
                     return Err(refuse());
                 };
-                if walk.pairs.get(many).is_none_or(|(twin, _)| twin != one) {
+                if analysis.pairs.get(many).is_none_or(|(twin, _)| twin != one) {
                     return Err(refuse());
                 }
-                walk.rows(*many)
+                analysis.rows(*many)
             }
             (Export::Known(one), Export::Known(many)) if one == many => None,
             // An output that is an input.
             (Export::Given(one), Export::Given(many)) if one == many => {
                 let input = many_graph.inputs.iter().find(|(input, _)| input == many);
                 let (_, id) = input.ok_or_else(refuse)?;
-                walk.rows(*id)
+                analysis.rows(*id)
             }
             _ => return Err(refuse()),
         };
@@ -115,7 +115,7 @@ fn joined(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
     one.exports.iter().zip(&many.exports).map(rows).collect()
 }
 
-struct Walk<'a> {
+struct RowAnalysis<'a> {
     one: &'a Graph,
     many: &'a Graph,
     /// How many times as many rows there are.
@@ -125,28 +125,28 @@ struct Walk<'a> {
 }
 
 /// Compares two graphs.
-fn walk<'a>(one: &'a Graph, many: &'a Graph) -> Result<Walk<'a>, Refusal> {
+fn analyse<'a>(one: &'a Graph, many: &'a Graph) -> Result<RowAnalysis<'a>, Refusal> {
     let factor = factor(one, many)?;
-    let mut walk = Walk { one, many, factor, pairs: HashMap::new() };
+    let mut analysis = RowAnalysis { one, many, factor, pairs: HashMap::new() };
     for (name, id) in &many.inputs {
         let twin = one.inputs.iter().find(|(other, _)| other == name).map(|(_, id)| *id);
         let twin = twin.ok_or_else(|| Refusal::of_model(format!("the input {name:?} counts for several rows only")))?;
-        let rows = walk.grown(twin, *id).map_err(|reason| Refusal::of_model(format!("the input {name:?}: {reason}")))?;
-        walk.pairs.insert(*id, (twin, rows));
+        let rows = analysis.grown(twin, *id).map_err(|reason| Refusal::of_model(format!("the input {name:?}: {reason}")))?;
+        analysis.pairs.insert(*id, (twin, rows));
     }
     let mut nodes = one.nodes.iter();
     for node in &many.nodes {
         let refuse = |reason| Refusal { node: node.label.clone(), operator: node.op.row().name.to_owned(), reason };
-        walk.node(node, &mut nodes).map_err(refuse)?;
+        analysis.node(node, &mut nodes).map_err(refuse)?;
     }
     if nodes.next().is_some() || one.outputs.len() != many.outputs.len() {
         return Err(Refusal::of_model("fewer nodes for several rows"));
     }
     for ((name, id), (_, twin)) in many.outputs.iter().zip(&one.outputs) {
         let refuse = |reason| Refusal::of_model(format!("the output {name:?}: {reason}"));
-        walk.pair(*twin, *id).map_err(refuse)?;
+        analysis.pair(*twin, *id).map_err(refuse)?;
     }
-    Ok(walk)
+    Ok(analysis)
 }
 
 /// How many times as many rows there are, as the inputs say.
@@ -165,7 +165,7 @@ fn factor(one: &Graph, many: &Graph) -> Result<u32, Refusal> {
     Err(Refusal::of_model("no input that counts has rows"))
 }
 
-impl<'a> Walk<'a> {
+impl<'a> RowAnalysis<'a> {
     fn shape(&self, id: OperandId) -> &'a [u32] {
         &self.many.descriptor(id).shape
     }

@@ -1,6 +1,6 @@
 //! The rules of the proof: where the rows of an operator's outputs are. What has no rule is refused.
 
-use super::{Reason, Rows, Walk};
+use super::{Reason, RowAnalysis, Rows};
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use crate::graph::ops::matmul::Gemm;
 use crate::graph::ops::movement::{Expand, Reshape, Slice, Tile};
@@ -21,7 +21,7 @@ fn refused<T>(reason: &str) -> Result<T, Reason> {
 
 const SEEN: &str = "its result for a row depends on other rows";
 
-impl Walk<'_> {
+impl RowAnalysis<'_> {
     /// Where the rows of the outputs of a node are. `other` is the node for one caller, with the same operands; `outputs` is what shapes say.
     pub(super) fn rule(&self, node: &Node, other: &Op, inputs: &[OperandId], outputs: &[Rows]) -> Found {
         // Those that say sizes say others for other rows.

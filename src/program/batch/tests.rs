@@ -1,6 +1,6 @@
 //! Graphs for one row and for several: those whose rows see each other are refused, and of the others joined runs give what single ones give.
 
-use super::{Refusal, Rows, walk};
+use super::{Refusal, Rows, analyse};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::attribute::{Modulo, UnsignedOrList};
 use crate::graph::ops::arg::{Arg, ArgKind};
@@ -105,7 +105,7 @@ fn row(bytes: &[u8], shape: &[u32], rows: Rows, at: usize) -> Vec<u8> {
 #[track_caller]
 fn apart(build: impl Fn(&mut Sketch)) {
     let (one, many) = (graph(1, &build), graph(FACTOR, &build));
-    let walk = walk(&one, &many).unwrap();
+    let analysis = analyse(&one, &many).unwrap();
     let inputs: Vec<Vec<u8>> =
         many.inputs.iter().map(|(_, id)| bytes_of(&numbers(many.descriptor(*id).element_count(), id.0))).collect();
     let all = interpret(&many, &inputs.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
@@ -116,12 +116,12 @@ fn apart(build: impl Fn(&mut Sketch)) {
             .map(|(name, _)| {
                 let position = many.inputs.iter().position(|(other, _)| other == name).unwrap();
                 let id = many.inputs[position].1;
-                row(&inputs[position], &many.descriptor(id).shape, walk.rows(id), at)
+                row(&inputs[position], &many.descriptor(id).shape, analysis.rows(id), at)
             })
             .collect();
         let alone = interpret(&one, &own.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
         for ((_, id), (all, alone)) in many.outputs.iter().zip(all.iter().zip(&alone)) {
-            assert_eq!(&row(all, &many.descriptor(*id).shape, walk.rows(*id), at), alone, "row {at}");
+            assert_eq!(&row(all, &many.descriptor(*id).shape, analysis.rows(*id), at), alone, "row {at}");
         }
     }
 }
@@ -129,7 +129,7 @@ fn apart(build: impl Fn(&mut Sketch)) {
 /// Rows see each other in the node of this operator.
 #[track_caller]
 fn mixed(operator: &str, build: impl Fn(&mut Sketch)) {
-    match walk(&graph(1, &build), &graph(FACTOR, &build)) {
+    match analyse(&graph(1, &build), &graph(FACTOR, &build)) {
         Ok(_) => panic!("accepted"),
         Err(Refusal { node, operator: found, reason }) => {
             assert_eq!((node.as_str(), found.as_str()), ("the node", operator), "{reason}");

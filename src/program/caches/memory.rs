@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Usage, Use};
-use crate::program::device::{Device, OwnedTensor};
+use crate::program::timeline_handle::{OwnedTensor, TimelineHandle};
 use crate::timeline::{Part, Task, TensorCopy};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -134,7 +134,7 @@ impl Copies {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn make(self, device: &Device) -> Result<()> {
-        if self.list.is_empty() { Ok(()) } else { device.wait_for(|done| Task::Copy { copies: self.list, done }) }
+    pub fn make(self, timeline: &TimelineHandle) -> Result<()> {
+        if self.list.is_empty() { Ok(()) } else { timeline.wait_for(|done| Task::Copy { copies: self.list, done }) }
     }
 }

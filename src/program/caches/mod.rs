@@ -7,7 +7,7 @@
 //! - A *bucket* is a range of lengths that share a plan ([`bucket`]): the rows in front are padding. That padding changes nothing is proved
 //!   from the graphs of three lengths ([`proof`]), never concluded from names; without a proof each length has a plan.
 //! - A *table* keeps the plans that were used last, and makes the next one ahead on another thread ([`table`]).
-//! - Sequences come and go between steps, and nothing else knows how many there are. A plan may be for several sequences ([`plan::Draft`]): each of
+//! - Sequences come and go between steps, and nothing else knows how many there are. A plan may be for several sequences ([`plan::StepGraph`]): each of
 //!   its inputs and outputs belongs to one, with a [`Span`] and an [`Append`](rows::Append) of its own, and so a bucket of its own.
 //! - A shared prefix is rows that several sequences have. Where they go on differently, they have copies of frozen rows, which share their
 //!   memory as far as they are alike ([`Frozen`]).
@@ -25,7 +25,7 @@ mod tests;
 
 pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
 pub use memory::{HostMemory, Memory};
-pub use plan::{Draft, Importing, Output, Plan, input_behind, refused};
+pub use plan::{Importing, Output, Plan, StepGraph, input_behind, refused};
 pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};

@@ -6,12 +6,12 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::{Placement, Placements};
-use crate::onnx::caches::{Cache, Caches};
+use crate::onnx::caches::{KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::batch::{Joined, join};
-use crate::program::device::OwnedGraph;
+use crate::program::timeline_handle::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, Watch};
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub struct Plan {
     pub inputs: Vec<(Input, Descriptor)>,
     pub outputs: Vec<(Output, Descriptor)>,
     /// Whose the inputs and outputs are, of the sequences of a step.
-    lanes: [Vec<usize>; 2],
+    sequences_of: [Vec<usize>; 2],
     /// The input and the output for each cache of a sequence, by the numbers of both.
     of_caches: HashMap<(usize, usize), [Option<usize>; 2]>,
     /// Where the inputs may lie in outputs: in the host's memory, or in tensors where that of the device is elsewhere.
@@ -53,32 +53,32 @@ pub enum Output {
 
 impl Plan {
     /// The sequence of an input.
-    pub fn lane_of_input(&self, input: usize) -> usize {
-        self.lanes[0][input]
+    pub fn sequence_of_input(&self, input: usize) -> usize {
+        self.sequences_of[0][input]
     }
 
     /// The sequence of an output.
-    pub fn lane_of_output(&self, output: usize) -> usize {
-        self.lanes[1][output]
+    pub fn sequence_of_output(&self, output: usize) -> usize {
+        self.sequences_of[1][output]
     }
 
     /// Where the rows of a cache that an input of the graph reads lie in the output that has them all, if they are what it begins with.
     pub fn beginning(&self, input: usize) -> Option<Placement> {
         let (Input::Cache(cache), _) = self.inputs.get(input)? else { return None };
         let placement = self.placements.get(input).copied().flatten()?;
-        let is_own = self.output_of(self.lane_of_input(input), *cache) == Some(placement.output);
+        let is_own = self.output_of(self.sequence_of_input(input), *cache) == Some(placement.output);
         (placement.first == 0 && is_own).then_some(placement)
     }
 
     /// The output that has the rows of a cache of a sequence.
-    pub fn output_of(&self, lane: usize, cache: usize) -> Option<usize> {
-        self.of_caches.get(&(lane, cache)).and_then(|[_, output]| *output)
+    pub fn output_of(&self, sequence: usize, cache: usize) -> Option<usize> {
+        self.of_caches.get(&(sequence, cache)).and_then(|[_, output]| *output)
     }
 
     /// Whether an output that a cache is may lie where its rows are: what is read of it, if anything is, may lie there.
     pub fn appends(&self, output: usize) -> bool {
         let (Output::Cache(cache), _) = self.outputs[output] else { return false };
-        let position = self.of_caches.get(&(self.lane_of_output(output), cache)).and_then(|[input, _]| *input);
+        let position = self.of_caches.get(&(self.sequence_of_output(output), cache)).and_then(|[input, _]| *input);
         position.is_none_or(|input| self.beginning(input).is_some_and(|placement| placement.output == output))
     }
 
@@ -93,7 +93,7 @@ impl Plan {
 #[derive(Clone, Copy, Debug)]
 pub struct Importing<'a> {
     pub program: &'a Program,
-    pub caches: &'a [Cache],
+    pub caches: &'a [KvCache],
     /// The model's graph as one whose caches grow, if they have a fixed size in the file.
     pub fixed: Option<&'a FixedCaches>,
 }
@@ -145,7 +145,7 @@ fn require_filled(fixed: &FixedCaches, part: &Part, rows: usize, new: usize) -> 
 
 /// A graph for steps of one sequence that is still to be compiled.
 #[derive(Debug)]
-pub struct Draft {
+pub struct StepGraph {
     pub graph: Graph,
     /// Inputs that the proof has added, by their names.
     pub padding: PaddingInputs,
@@ -154,40 +154,40 @@ pub struct Draft {
 }
 
 /// A graph for steps of several sequences, with what it says of inputs.
-struct Sketch {
+struct JoinedSteps {
     joined: Joined,
     padding: HashMap<(usize, String), (Padded, PaddingInput)>,
     most_bytes: usize,
 }
 
-impl Draft {
+impl StepGraph {
     /// Compiles the graph. Waits for it.
     ///
     /// # Errors
     /// Those of compiling it; `NotSupportedError` for an input that the model does not have.
-    pub fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
-        let Draft { graph, padding, most_bytes } = self;
+    pub fn build(self, program: &Program, caches: &KvCaches) -> Result<Plan> {
+        let StepGraph { graph, padding, most_bytes } = self;
         let names = |list: &[(String, OperandId)]| list.iter().map(|(name, _)| (0, name.clone())).collect();
         let joined = Joined { inputs: names(&graph.inputs), outputs: names(&graph.outputs), graph };
         let padding = padding.into_iter().map(|(name, input)| ((0, name), input)).collect();
-        Sketch { joined, padding, most_bytes }.build(program, caches)
+        JoinedSteps { joined, padding, most_bytes }.build(program, caches)
     }
 
     /// Joins the graph as often as there are sequences, and compiles that. Waits for it.
     ///
     /// # Errors
-    /// As [`Draft::build`]; `NotSupportedError` where steps of the model cannot be joined.
-    pub fn build_joined(&self, sequences: usize, program: &Program, caches: &Caches) -> Result<Plan> {
+    /// As [`StepGraph::build`]; `NotSupportedError` where steps of the model cannot be joined.
+    pub fn build_joined(&self, sequences: usize, program: &Program, caches: &KvCaches) -> Result<Plan> {
         let joined = join(&vec![&self.graph; sequences]).map_err(refused)?;
-        let all = (0..sequences).flat_map(|lane| self.padding.iter().map(move |one| (lane, one)));
-        let padding = all.map(|(lane, (name, input))| ((lane, name.clone()), input.clone())).collect();
-        Sketch { joined, padding, most_bytes: self.most_bytes }.build(program, caches)
+        let all = (0..sequences).flat_map(|sequence| self.padding.iter().map(move |one| (sequence, one)));
+        let padding = all.map(|(sequence, (name, input))| ((sequence, name.clone()), input.clone())).collect();
+        JoinedSteps { joined, padding, most_bytes: self.most_bytes }.build(program, caches)
     }
 }
 
-impl Sketch {
-    fn build(self, program: &Program, caches: &Caches) -> Result<Plan> {
-        let Sketch { joined, padding, most_bytes: most } = self;
+impl JoinedSteps {
+    fn build(self, program: &Program, caches: &KvCaches) -> Result<Plan> {
+        let JoinedSteps { joined, padding, most_bytes: most } = self;
         let Joined { mut graph, inputs: input_names, outputs: output_names } = joined;
         program.share_weights(&mut graph, false);
         let is_mask = |key: &(usize, String)| matches!(padding.get(key), Some((_, PaddingInput::Mask { .. })));
@@ -204,21 +204,22 @@ impl Sketch {
         let outputs = output_names.iter().zip(&graph.outputs);
         let outputs: Vec<(Output, Descriptor)> =
             outputs.map(|((_, name), (_, id))| (output_of(name), graph.descriptor(*id).clone())).collect();
-        let lanes = [input_names, output_names].map(|names| names.into_iter().map(|(lane, _)| lane).collect::<Vec<usize>>());
+        let sequences_of =
+            [input_names, output_names].map(|names| names.into_iter().map(|(sequence, _)| sequence).collect::<Vec<usize>>());
         let mut of_caches: HashMap<(usize, usize), [Option<usize>; 2]> = HashMap::new();
         // The first ones, if there are several.
-        for (position, ((input, _), &lane)) in inputs.iter().zip(&lanes[0]).enumerate() {
+        for (position, ((input, _), &sequence)) in inputs.iter().zip(&sequences_of[0]).enumerate() {
             if let Input::Cache(cache) = input {
-                of_caches.entry((lane, *cache)).or_default()[0].get_or_insert(position);
+                of_caches.entry((sequence, *cache)).or_default()[0].get_or_insert(position);
             }
         }
-        for (position, ((output, _), &lane)) in outputs.iter().zip(&lanes[1]).enumerate() {
+        for (position, ((output, _), &sequence)) in outputs.iter().zip(&sequences_of[1]).enumerate() {
             if let Output::Cache(cache) = output {
-                of_caches.entry((lane, *cache)).or_default()[1].get_or_insert(position);
+                of_caches.entry((sequence, *cache)).or_default()[1].get_or_insert(position);
             }
         }
-        let id = program.device.next_graph();
-        let built = program.device.wait_for(|done| Task::Build {
+        let id = program.timeline.next_graph();
+        let built = program.timeline.wait_for(|done| Task::Build {
             graph: id,
             description: Box::new(graph),
             label: String::new(),
@@ -227,9 +228,9 @@ impl Sketch {
             watch: Watch::default(),
             done,
         })?;
-        let _owned = OwnedGraph::new(program.device.clone(), id);
-        let placements = if program.device.is_elsewhere() { built.in_tensors } else { built.placements };
-        Ok(Plan { graph: id, _owned, inputs, outputs, lanes, of_caches, placements })
+        let _owned = OwnedGraph::new(program.timeline.clone(), id);
+        let placements = if program.timeline.has_own_memory() { built.in_tensors } else { built.placements };
+        Ok(Plan { graph: id, _owned, inputs, outputs, sequences_of, of_caches, placements })
     }
 }
 
@@ -237,7 +238,7 @@ fn inputs_of(
     names: &[(usize, String)],
     mut padding: HashMap<(usize, String), (Padded, PaddingInput)>,
     program: &Program,
-    caches: &[Cache],
+    caches: &[KvCache],
 ) -> Result<Vec<Input>> {
     let input_of = |key: &(usize, String)| {
         let name = &key.1;

@@ -11,7 +11,7 @@ use super::plan::refused;
 use crate::error::Result;
 use crate::graph::Descriptor;
 use crate::memory::{Bytes, Template, Usage};
-use crate::program::device::{Device, Failures, OwnedTensor};
+use crate::program::timeline_handle::{Failures, OwnedTensor, TimelineHandle};
 use crate::timeline::Part;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -164,7 +164,7 @@ struct Spares([Option<Arc<OwnedTensor>>; 2]);
 /// What memory is allocated with.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocator<'a> {
-    pub device: &'a Arc<Device>,
+    pub timeline: &'a Arc<TimelineHandle>,
     pub usage: &'a Arc<Usage>,
     pub failures: &'a Failures,
 }
@@ -173,18 +173,18 @@ impl Room {
     /// Room for the rows of a step, and more. `like` is a value whose rows come first.
     fn new(like: &Descriptor, span: &Span, allocator: Allocator<'_>) -> Result<Room> {
         let capacity = (2 * (span.had + span.new)).max(LEAST);
-        let (is_elsewhere, row) = (allocator.device.is_elsewhere(), row_of(like));
-        let (usual, reserved) = padding_for(capacity, is_elsewhere);
+        let (has_own_memory, row) = (allocator.timeline.has_own_memory(), row_of(like));
+        let (usual, reserved) = padding_for(capacity, has_own_memory);
         let padding = span.padding.max(reserved);
         let count = padding + capacity;
         // Devices copy words.
-        let memory = match is_elsewhere && row.is_multiple_of(4) {
+        let memory = match has_own_memory && row.is_multiple_of(4) {
             true => {
                 let mut descriptor = like.clone();
                 if let Some(rows) = descriptor.shape.first_mut() {
                     *rows = u32::try_from(count).unwrap_or(u32::MAX);
                 }
-                Memory::Device(allocator.device.tensor(&descriptor, allocator.failures)?)
+                Memory::Device(allocator.timeline.tensor(&descriptor, allocator.failures)?)
             }
             false => {
                 let untouched = (padding - usual) * row;
@@ -219,9 +219,9 @@ impl Room {
 
 /// Rows of padding: as many as any bucket has of a step alone, and of steps together, where addresses are reserved for these: nobody touches
 /// them.
-fn padding_for(capacity: usize, is_elsewhere: bool) -> (usize, usize) {
+fn padding_for(capacity: usize, has_own_memory: bool) -> (usize, usize) {
     let usual = (capacity / 8).max(LEAST_PADDING);
-    (usual, if is_elsewhere || !RESERVES { usual } else { Bucket::Doubled.rows(capacity).max(usual) })
+    (usual, if has_own_memory || !RESERVES { usual } else { Bucket::Doubled.rows(capacity).max(usual) })
 }
 
 /// The bytes of a row of a value whose rows come first.
@@ -408,7 +408,7 @@ impl Append {
         if let Some(spare) = spare.as_ref().filter(|spare| spare.descriptor == *like) {
             return Ok(spare.clone());
         }
-        let made = allocator.device.tensor(like, allocator.failures)?;
+        let made = allocator.timeline.tensor(like, allocator.failures)?;
         *spare = Some(made.clone());
         Ok(made)
     }
@@ -449,9 +449,9 @@ mod tests {
 
     /// Appends numbers behind the first rows of `past`.
     fn append(past: Option<&mut Rows>, padding: usize, had: usize, new: &[u8]) -> Append {
-        let device = Arc::new(Device::new(|_| Ok(()), Err, || 0, false));
+        let timeline = Arc::new(TimelineHandle::new(|_| Ok(()), Err, || 0, false));
         let (usage, failures) = Default::default();
-        let allocator = Allocator { device: &device, usage: &usage, failures: &failures };
+        let allocator = Allocator { timeline: &timeline, usage: &usage, failures: &failures };
         let span = Span { padding, had, new: new.len() };
         let like = Descriptor::new(DataType::Uint8, [span.all() as u32, 1]);
         let append = Append::new(past, &like, span, allocator, &mut Copies::default()).unwrap();

@@ -10,7 +10,7 @@ use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::Bytes;
 use crate::program::Program;
-use crate::program::device::{Failures, OwnedTensor};
+use crate::program::timeline_handle::{Failures, OwnedTensor};
 use crate::timeline::{Compute, Operand, Part, Task, Watch};
 use std::sync::Arc;
 
@@ -74,12 +74,12 @@ pub fn run(program: &Program, plan: &Plan, span: Span, step: &mut impl Step, cal
 pub fn run_all<S: Step>(
     program: &Program,
     plan: &Plan,
-    lanes: &mut [(Span, &mut S)],
+    sequences: &mut [(Span, &mut S)],
     caller: Caller,
 ) -> Result<Vec<Option<OutputValue>>> {
     let failures = Failures::default();
     let mut run = Run {
-        allocator: Allocator { device: &program.device, usage: program.weights.usage(), failures: &failures },
+        allocator: Allocator { timeline: &program.timeline, usage: program.weights.usage(), failures: &failures },
         plan,
         inputs: Vec::new(),
         outputs: Vec::new(),
@@ -90,11 +90,11 @@ pub fn run_all<S: Step>(
     };
     // Inputs may lie in outputs.
     for output in 0..plan.outputs.len() {
-        let (span, step) = &mut lanes[plan.lane_of_output(output)];
+        let (span, step) = &mut sequences[plan.sequence_of_output(output)];
         run.put_output(output, *span, *step)?;
     }
     for input in 0..plan.inputs.len() {
-        let (span, step) = &mut lanes[plan.lane_of_input(input)];
+        let (span, step) = &mut sequences[plan.sequence_of_input(input)];
         run.put_input(input, *span, *step)?;
     }
     run.end(caller)
@@ -173,9 +173,9 @@ impl Run<'_> {
 
     /// Memory for a state.
     fn state(&self, descriptor: &Descriptor) -> Result<(Operand, Memory)> {
-        let Allocator { device, usage, failures } = self.allocator;
-        if device.is_elsewhere() {
-            let tensor = device.tensor(descriptor, failures)?;
+        let Allocator { timeline, usage, failures } = self.allocator;
+        if timeline.has_own_memory() {
+            let tensor = timeline.tensor(descriptor, failures)?;
             return Ok((whole(&tensor), Memory::Device(tensor)));
         }
         let memory = HostMemory::new(Bytes::zeroed(descriptor.byte_length())?, usage)?;
@@ -220,7 +220,7 @@ impl Run<'_> {
 
     /// The rows of a cache that the step reads. They lie at the beginning of an output if the plan says so, and are copied else.
     fn read_cache(&mut self, number: usize, cache: usize, descriptor: &Descriptor) -> Result<()> {
-        let output = self.plan.output_of(self.plan.lane_of_input(number), cache);
+        let output = self.plan.output_of(self.plan.sequence_of_input(number), cache);
         let append = output.and_then(|output| Some((output, self.results[output].as_mut()?)));
         let Some((output, Pending::Append(append))) = append else {
             let text = format!("found the cache {cache} without an output that appends to it, allowed one that has it");
@@ -229,7 +229,7 @@ impl Run<'_> {
         let (first, read, _) = append.bytes();
         let beginning = self.plan.beginning(number).filter(|placement| placement.output == output);
         let operand = match (append.memory(), beginning, &self.outputs[output]) {
-            (Memory::Host(_), Some(placement), Some(Operand::Host(output))) if !self.allocator.device.is_elsewhere() => {
+            (Memory::Host(_), Some(placement), Some(Operand::Host(output))) if !self.allocator.timeline.has_own_memory() => {
                 Operand::Host(HostBuffer::in_output(output, placement, descriptor.byte_length()))
             }
             // A graph that reads it elsewhere too.
@@ -266,14 +266,14 @@ impl Run<'_> {
     /// Waits for the end of the run.
     fn end(self, caller: Caller) -> Result<Vec<Option<OutputValue>>> {
         let Run { allocator, plan, inputs, outputs, results, kept, before, behind, .. } = self;
-        let Allocator { device, failures, .. } = allocator;
+        let Allocator { timeline, failures, .. } = allocator;
         let Caller { method, label, watch } = caller;
         let compute = |done| Task::Compute(Compute { graph: plan.graph, inputs, outputs, method, label, watch, done });
-        let ended = before.make(device).and_then(|()| device.wait_for(compute));
+        let ended = before.make(timeline).and_then(|()| timeline.wait_for(compute));
         drop(kept);
         // What was asked for before is known by now, and why it failed is worth more.
         failures.check().and(ended)?;
-        behind.make(device)?;
+        behind.make(timeline)?;
         let result = |pending| match pending {
             Pending::Append(append) => OutputValue::Rows(append.keep()),
             Pending::State(memory) => OutputValue::State(memory),

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// The model that guesses in a call.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct DraftModel {
     decoder: Arc<Decoder>,
     /// Its number among the calls of that model.
     call: u64,
@@ -46,10 +46,10 @@ pub(super) struct Memory {
     has_begun: bool,
 }
 
-impl Draft {
+impl DraftModel {
     /// # Errors
     /// `NotSupportedError` for a model that cannot go back, or needs values of further inputs.
-    pub fn new(decoder: Arc<Decoder>) -> Result<Draft> {
+    pub fn new(decoder: Arc<Decoder>) -> Result<DraftModel> {
         let refuse = |found: &str, allowed: &str| {
             Err(Error::new(Kind::NotSupported, format!("speculate: found a draft model with {found}, allowed {allowed}")))
         };
@@ -60,7 +60,7 @@ impl Draft {
             return refuse(&format!("the inputs {:?}", decoder.others()), "one without further inputs");
         }
         let call = decoder.scheduler.enter();
-        Ok(Draft { decoder, call, time: None, tokens: None })
+        Ok(DraftModel { decoder, call, time: None, tokens: None })
     }
 
     /// Whether it has as many tokens as the model that it guesses for, about: tables are filled up to different sizes.
@@ -149,7 +149,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftModel {
     fn drop(&mut self) {
         self.leave();
     }

@@ -222,17 +222,17 @@ impl Costs {
         }
     }
 
-    /// How many of some numbers of tokens each sequence of a step takes best: 1 where guesses are not worth it to each of them. A lane has so
+    /// How many of some numbers of tokens each sequence of a step takes best: 1 where guesses are not worth it to each of them. A sequence has so
     /// many guesses, which are right at a rate; `each` is what a guess takes besides, in seconds.
-    pub fn best(&self, lanes: &[(usize, f64)], sizes: impl Iterator<Item = usize>, each: f64) -> usize {
-        let Some(plain) = self.time(lanes.len()) else { return 1 };
+    pub fn best(&self, sequences: &[(usize, f64)], sizes: impl Iterator<Item = usize>, each: f64) -> usize {
+        let Some(plain) = self.time(sequences.len()) else { return 1 };
         let mut best = (1, WORTH);
         for size in sizes {
-            let Some(time) = self.time(lanes.len() * size) else { continue };
+            let Some(time) = self.time(sequences.len() * size) else { continue };
             let time = time + each * (size as f64 - 1.0);
             let expected =
                 |&(guesses, rate): &(usize, f64)| (0..=guesses.min(size - 1)).map(|right| rate.powi(right as i32)).sum::<f64>();
-            let least = lanes.iter().map(expected).fold(f64::INFINITY, f64::min);
+            let least = sequences.iter().map(expected).fold(f64::INFINITY, f64::min);
             let gain = least * plain / time;
             if gain > best.1 {
                 best = (size, gain);

@@ -3,7 +3,7 @@
 use super::ways::Way;
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
-use crate::onnx::caches::{Cache, Caches};
+use crate::onnx::caches::{KvCache, KvCaches};
 use crate::onnx::fixed_caches::Filled;
 use crate::onnx::{ElementType, Loaded, OpenInput, Size, Tensor};
 use crate::program::caches::{Allocator, InputValue, Memory};
@@ -33,7 +33,7 @@ impl ConstantInput {
 
     /// The value as a run takes it: where it is, or a tensor of a device whose memory is elsewhere, which it is copied to once.
     pub fn value(&self, descriptor: &Descriptor, allocator: Allocator<'_>) -> Result<InputValue> {
-        if !allocator.device.is_elsewhere() {
+        if !allocator.timeline.has_own_memory() {
             return Ok(InputValue::Shared(self.bytes.clone()));
         }
         let mut tensor = self.lock();
@@ -43,7 +43,7 @@ impl ConstantInput {
         {
             return Ok(InputValue::Memory(memory.clone()));
         }
-        let memory = Arc::new(Memory::Device(allocator.device.upload(descriptor, &self.bytes, allocator.failures)?));
+        let memory = Arc::new(Memory::Device(allocator.timeline.upload(descriptor, &self.bytes, allocator.failures)?));
         *tensor = Some(memory.clone());
         Ok(InputValue::Memory(memory))
     }
@@ -114,7 +114,7 @@ pub struct Extent {
     pub filled_up: Option<usize>,
 }
 
-fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
+fn role(input: &OpenInput, caches: &KvCaches) -> Option<Role> {
     let name = input.name.as_str();
     if let Some(number) = caches.rows.iter().position(|cache| cache.past == name) {
         return Some(Role::Rows(number));
@@ -136,7 +136,7 @@ fn role(input: &OpenInput, caches: &Caches) -> Option<Role> {
 impl Roles {
     /// # Errors
     /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
-    pub fn of(loaded: &Loaded, caches: &Caches, counts: &[(usize, Filled)], are_fixed: bool) -> Result<Roles> {
+    pub fn of(loaded: &Loaded, caches: &KvCaches, counts: &[(usize, Filled)], are_fixed: bool) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
         let has_ids = loaded.inputs().iter().any(|input| role(input, caches) == Some(Role::Ids));
         for (at, input) in loaded.inputs().iter().enumerate() {
@@ -204,12 +204,12 @@ impl Roles {
     /// The same with a size for those of the caches that the file leaves open beside their rows, where `of` knows the shape that an output
     /// has for inputs of these shapes: caches that nothing is in yet, and one token. onnxruntime-genai's builder calls the last one only
     /// `kv_cache_dim`, and weights tell what it is.
-    pub fn with_sizes_of_caches(mut self, caches: &Caches, of: impl FnOnce(&[Vec<u32>]) -> HashMap<String, Vec<u32>>) -> Roles {
+    pub fn with_sizes_of_caches(mut self, caches: &KvCaches, of: impl FnOnce(&[Vec<u32>]) -> HashMap<String, Vec<u32>>) -> Roles {
         let first = Extent { tokens: 1, ..Extent::default() };
         if !self.others.is_empty() || self.shapes(caches, &first).is_ok() {
             return self;
         }
-        let open = |roles: &mut Roles, size: &dyn Fn(&Cache, usize) -> Option<u32>| {
+        let open = |roles: &mut Roles, size: &dyn Fn(&KvCache, usize) -> Option<u32>| {
             for (role, input) in &mut roles.inputs {
                 let Role::Rows(number) = role else { continue };
                 let cache = &caches.rows[*number];
@@ -397,7 +397,7 @@ impl Roles {
     }
 
     /// The sizes that open dimensions have, by their names: the first input that tells one wins.
-    fn sizes_by_name(&self, caches: &Caches, extent: &Extent) -> HashMap<&str, u32> {
+    fn sizes_by_name(&self, caches: &KvCaches, extent: &Extent) -> HashMap<&str, u32> {
         let mut names: HashMap<&str, u32> = HashMap::new();
         let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         for (role, input) in &self.inputs {
@@ -421,7 +421,7 @@ impl Roles {
     ///
     /// # Errors
     /// `NotSupportedError` for a size of which nothing is known.
-    pub fn shapes(&self, caches: &Caches, extent: &Extent) -> Result<Vec<Vec<u32>>> {
+    pub fn shapes(&self, caches: &KvCaches, extent: &Extent) -> Result<Vec<Vec<u32>>> {
         let names = self.sizes_by_name(caches, extent);
         let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         let mut shapes = Vec::new();

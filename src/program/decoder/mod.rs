@@ -33,7 +33,7 @@ pub use session::{Next, Prompts, Session, Work, start};
 
 use super::Program;
 use crate::error::{Error, Kind, Result};
-use crate::onnx::caches::{self, Cache, Caches};
+use crate::onnx::caches::{self, KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Loaded, Place, Size, Source, import_part};
 use crate::program::caches::{Plan, Table};
@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Debug)]
 pub struct Decoder {
     program: Arc<Program>,
-    caches: Caches,
+    caches: KvCaches,
     /// The model's graph as one whose caches grow, if they have a fixed size in the file.
     fixed: Option<FixedCaches>,
     roles: Roles,
@@ -157,9 +157,9 @@ impl Decoder {
 }
 
 /// Whether caches grow only in the graph that stands for the model, for which it is known how much of them is filled.
-fn needs(fixed: &FixedCaches, caches: &Caches, loaded: &Loaded) -> bool {
-    let is_appended = |cache: &Cache| caches.rows.iter().any(|other| other.past == cache.past);
-    let is_open = |cache: &Cache| {
+fn needs(fixed: &FixedCaches, caches: &KvCaches, loaded: &Loaded) -> bool {
+    let is_appended = |cache: &KvCache| caches.rows.iter().any(|other| other.past == cache.past);
+    let is_open = |cache: &KvCache| {
         let input = loaded.inputs().iter().find(|input| input.name == cache.past);
         input.is_some_and(|input| matches!(input.shape.get(cache.axis), Some(Size::Open(_))))
     };
@@ -170,7 +170,7 @@ fn needs(fixed: &FixedCaches, caches: &Caches, loaded: &Loaded) -> bool {
 /// By the names of outputs, for caches without rows. Whoever makes a plan hears why there are none.
 fn shapes_of_outputs(
     program: &Program,
-    caches: &Caches,
+    caches: &KvCaches,
     fixed: Option<&FixedCaches>,
     shapes: &[Vec<u32>],
 ) -> Option<HashMap<String, Vec<u32>>> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// and of 8 bits (Zen 5, one thread).
 const PIECE: Duration = Duration::from_millis(128);
 /// And on a device, where a run that has begun goes on to its end.
-const PIECE_ELSEWHERE: Duration = Duration::from_millis(32);
+const PIECE_OF_DEVICE: Duration = Duration::from_millis(32);
 /// Tokens of a piece: to begin with, and at most.
 const FIRST_PIECE: usize = 32;
 pub(super) const LARGEST_PIECE: usize = 512;
@@ -67,7 +67,7 @@ impl Decoder {
         keeper.keep(sequence);
         let time = began.elapsed();
         if most.is_none() {
-            self.pace().took(count, time, if self.program.device.is_elsewhere() { PIECE_ELSEWHERE } else { PIECE });
+            self.pace().took(count, time, if self.program.timeline.has_own_memory() { PIECE_OF_DEVICE } else { PIECE });
         }
         Ok((count, time))
     }

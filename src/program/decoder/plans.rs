@@ -5,7 +5,7 @@ use super::inputs::{ConstantInput, Extent};
 use super::sequence::Sequence;
 use crate::error::Result;
 use crate::graph::{Graph, OperandId};
-use crate::program::caches::{Draft, Importing, Plan, for_all_given, for_all_lengths, given_bucket, input_behind, refused};
+use crate::program::caches::{Importing, Plan, StepGraph, for_all_given, for_all_lengths, given_bucket, input_behind, refused};
 use std::sync::{Arc, PoisonError};
 
 impl Decoder {
@@ -47,24 +47,24 @@ impl Decoder {
     }
 
     fn make(&self, extent: &Extent) -> Result<Plan> {
-        self.draft(extent, |rows| extent.way.rows(extent.tokens, rows))?.build(&self.program, &self.caches)
+        self.step_graph(extent, |rows| extent.way.rows(extent.tokens, rows))?.build(&self.program, &self.caches)
     }
 
     /// The graph for an extent, before it is compiled. `bucket` says for which lengths it is to be: for those that have its rows.
-    pub(super) fn draft(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<Draft> {
-        let Some(length) = extent.filled_up else { return self.draft_of_length(extent, &bucket) };
+    pub(super) fn step_graph(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<StepGraph> {
+        let Some(length) = extent.filled_up else { return self.step_graph_of_length(extent, &bucket) };
         let with_length = |length| {
-            let draft = self.draft_of_length(&self.roles.with_given_length(extent, length), &bucket)?;
-            Ok((draft.graph, (draft.padding, draft.most_bytes)))
+            let step_graph = self.step_graph_of_length(&self.roles.with_given_length(extent, length), &bucket)?;
+            Ok((step_graph.graph, (step_graph.padding, step_graph.most_bytes)))
         };
         let is_state = |wanted: &str| self.caches.states.iter().any(|(past, present)| past == wanted || present == wanted);
         let (graph, (mut padding, most_bytes), more) = for_all_given(length, with_length, is_state, is_state)?;
         padding.extend(more);
-        Ok(Draft { graph, padding, most_bytes })
+        Ok(StepGraph { graph, padding, most_bytes })
     }
 
     /// The same where what is given has just that length.
-    fn draft_of_length(&self, extent: &Extent, bucket: &impl Fn(usize) -> usize) -> Result<Draft> {
+    fn step_graph_of_length(&self, extent: &Extent, bucket: &impl Fn(usize) -> usize) -> Result<StepGraph> {
         let (graph, most_bytes) = self.graph(extent)?;
         let (graph, padding) = match extent.way.bucket.is_exact() {
             true => (graph, Vec::new()),
@@ -73,7 +73,7 @@ impl Decoder {
                 for_all_lengths(graph, extent.rows, bucket, shorter, |name| self.is_cache(name))?
             }
         };
-        Ok(Draft { graph, padding, most_bytes })
+        Ok(StepGraph { graph, padding, most_bytes })
     }
 
     /// What is given for each of so many prompts. It is filled up to one of few lengths if steps may be shown to be the same for all: then
@@ -106,23 +106,23 @@ impl Decoder {
     fn is_same_filled_up(&self, given: &Arc<Vec<ConstantInput>>) -> bool {
         let sequence = Sequence::new(given.clone());
         let first = self.form(&sequence, 1, true);
-        let Some(draft) = self.first_draft(&first, 0) else { return false };
+        let Some(step_graph) = self.first_step_graph(&first, 0) else { return false };
         let shape_of = |(_, present): &(String, String)| {
-            let found = draft.graph.outputs.iter().find(|(name, _)| name == present);
-            found.map_or_else(Vec::new, |(_, id)| draft.graph.descriptor(*id).shape.to_vec())
+            let found = step_graph.graph.outputs.iter().find(|(name, _)| name == present);
+            found.map_or_else(Vec::new, |(_, id)| step_graph.graph.descriptor(*id).shape.to_vec())
         };
         let later = Extent { states: self.caches.states.iter().map(shape_of).collect(), ..self.form(&sequence, 1, false) };
-        self.first_draft(&later, 1).is_some()
+        self.first_step_graph(&later, 1).is_some()
     }
 
-    /// The draft for a form behind so many rows in the first way that there is one in; nothing where there would be one if nothing were filled up.
-    fn first_draft(&self, form: &Extent, rows: usize) -> Option<Draft> {
+    /// The step graph for a form behind so many rows in the first way that there is one in; nothing where there would be one if nothing were filled up.
+    fn first_step_graph(&self, form: &Extent, rows: usize) -> Option<StepGraph> {
         self.ways(form).into_iter().find_map(|way| {
             let extent = Extent { way, rows: if self.caches.rows.is_empty() { 0 } else { way.rows(1, rows) }, ..form.clone() };
             let bucket = |rows| way.rows(1, rows);
-            match self.draft(&extent, bucket) {
-                Ok(draft) => Some(Some(draft)),
-                Err(_) => self.draft(&Extent { filled_up: None, ..extent }, bucket).ok().map(|_| None),
+            match self.step_graph(&extent, bucket) {
+                Ok(step_graph) => Some(Some(step_graph)),
+                Err(_) => self.step_graph(&Extent { filled_up: None, ..extent }, bucket).ok().map(|_| None),
             }
         })?
     }

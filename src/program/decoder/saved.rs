@@ -21,7 +21,7 @@ use crate::disk_cache::{read_whole, write_whole};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::program::caches::{Allocator, Output, Rows, Span, refused};
-use crate::program::device::Failures;
+use crate::program::timeline_handle::Failures;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Decoder {
         if self.has_states() {
             return Err(refused("found a model with states, allowed one with caches of keys and values alone"));
         }
-        if self.program.device.is_elsewhere() {
+        if self.program.timeline.has_own_memory() {
             return Err(refused("found caches on a device with memory of its own, allowed those of the CPU"));
         }
         Ok(())
@@ -72,7 +72,7 @@ impl Decoder {
         }
         let likes = self.rows_of_caches()?;
         let failures = Failures::default();
-        let allocator = Allocator { device: &self.program.device, usage: self.program.weights.usage(), failures: &failures };
+        let allocator = Allocator { timeline: &self.program.timeline, usage: self.program.weights.usage(), failures: &failures };
         for Saved { tokens, caches } in saved {
             let had = tokens.len();
             if caches.len() != likes.len() || caches.iter().zip(&likes).any(|((row, _), like)| *row != row_of(like)) {

@@ -459,8 +459,8 @@ impl Decoder {
         if feed.guesses.is_empty() {
             return 1;
         }
-        let lanes = [(feed.guesses.len(), feed.rate)];
-        let best = |sizes: &[usize]| self.guessing.costs().best(&lanes, sizes.iter().copied(), 0.0);
+        let sequences = [(feed.guesses.len(), feed.rate)];
+        let best = |sizes: &[usize]| self.guessing.costs().best(&sequences, sizes.iter().copied(), 0.0);
         if feed.is_fixed {
             let wanted = fitting(feed.guesses.len());
             return if self.sizes(&feed.sequence, wanted).contains(&wanted) { wanted } else { 1 };

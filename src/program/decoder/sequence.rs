@@ -158,7 +158,7 @@ impl Decoder {
             _ => self.form_of_guesses(sequence, tokens.len()),
         };
         let (extent, plan) = self.plan_for(&form, sequence.tokens.len())?;
-        let (span, mut step) = self.lane_step(sequence, tokens, &extent, &plan, wanted > 0);
+        let (span, mut step) = self.step_of(sequence, tokens, &extent, &plan, wanted > 0);
         let caller = Caller { method: "generate", label: String::new(), watch: watch.clone() };
         let values = caches::run(&self.program, &plan, span, &mut step, caller);
         if values.is_err() {
@@ -169,7 +169,7 @@ impl Decoder {
     }
 
     /// A step of a sequence, and the rows that it works on.
-    pub(super) fn lane_step<'a>(
+    pub(super) fn step_of<'a>(
         &'a self,
         sequence: &'a mut Sequence,
         tokens: &'a [u32],

@@ -1,7 +1,7 @@
 //! Sequences that a call continues. What they have seen is kept for other calls ([`super::prefixes`]).
 
 use super::Decoder;
-use super::draft::{Draft, Drafted};
+use super::draft::{DraftModel, Drafted};
 use super::embedding::Given;
 use super::generation::Generation;
 use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
@@ -13,7 +13,7 @@ use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::Random;
 use crate::program::run::spawn;
-use crate::timeline::{Done, Watch, Wish};
+use crate::timeline::{Done, Watch, WatchOptions};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,7 +43,7 @@ struct State {
 #[derive(Debug)]
 struct Speculation {
     origin: Origin,
-    draft: Option<Draft>,
+    draft: Option<DraftModel>,
     /// Tokens of a sequence at most.
     most: usize,
     /// How many are guessed each time.
@@ -84,8 +84,8 @@ pub struct Prompts {
 }
 
 /// Works on a thread of its own.
-pub fn start(session: Arc<Session>, work: Work, wish: Wish, done: Done<Next>) {
-    match Watch::of(wish) {
+pub fn start(session: Arc<Session>, work: Work, options: WatchOptions, done: Done<Next>) {
+    match Watch::of(options) {
         Ok(watch) => *session.lock_watch() = watch,
         Err(error) => return done.report(Err(error)),
     }
@@ -129,7 +129,7 @@ impl Session {
     /// `NotSupportedError` for a model that cannot guess.
     pub fn speculate(&self, draft: Option<Arc<Decoder>>, most: usize, fixed: Option<usize>) -> Result<()> {
         let origin = if draft.is_some() { Origin::Draft } else { Origin::Lookup };
-        let draft = draft.map(Draft::new).transpose()?;
+        let draft = draft.map(DraftModel::new).transpose()?;
         self.lock().speculation = Some(Speculation { origin, draft, most, fixed });
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
 use crate::graph::DataType;
-use crate::program::caches::{self, Bucket, Caller, Draft, Plan, Table, refused};
+use crate::program::caches::{self, Bucket, Caller, Plan, StepGraph, Table, refused};
 use crate::program::run::spawn_plan;
 use crate::timeline::Watch;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ pub(super) struct Joint {
 #[derive(Debug)]
 pub(super) struct Together {
     /// The graphs of single sequences.
-    drafts: Table<Extent, Draft>,
+    step_graphs: Table<Extent, StepGraph>,
     plans: Table<Group, Plan>,
     is_making: AtomicBool,
     /// Whether there has been a plan.
@@ -69,8 +69,8 @@ pub(super) struct Together {
 impl Default for Together {
     fn default() -> Self {
         let (is_making, is_possible, refusal, empty) = Default::default();
-        let (drafts, plans) = (Table::new(false), Table::new(false).with_room(PLANS));
-        Together { drafts, plans, is_making, is_possible, refusal, empty }
+        let (step_graphs, plans) = (Table::new(false), Table::new(false).with_room(PLANS));
+        Together { step_graphs, plans, is_making, is_possible, refusal, empty }
     }
 }
 
@@ -154,11 +154,11 @@ impl Decoder {
         // Elsewhere attention reads padding, and what is not float32 is converted before.
         let mut caches = self.roles.inputs.iter().filter(|(role, _)| matches!(role, Role::Rows(_)));
         let are_float = caches.all(|(_, input)| input.data_type == DataType::Float32);
-        let reads_padding = self.program.device.is_elsewhere() || !are_float;
+        let reads_padding = self.program.timeline.has_own_memory() || !are_float;
         let widest = if reads_padding { Bucket::Joined } else { Bucket::Doubled };
         let ways = [widest, Bucket::Large, Bucket::Small].map(|bucket| Way { bucket, ..alone });
         // A table of positions may end before the next bucket.
-        let may_be = |way: &Way| self.together.drafts.has_plan(&of_length(form, *way, length)) != Some(false);
+        let may_be = |way: &Way| self.together.step_graphs.has_plan(&of_length(form, *way, length)) != Some(false);
         ways.into_iter().find(may_be)
     }
 
@@ -209,10 +209,10 @@ impl Decoder {
         {
             return joint;
         }
-        let lanes: Vec<(usize, f64)> = group.iter().map(|feed| (feed.guesses.len(), feed.rate)).collect();
+        let sequences: Vec<(usize, f64)> = group.iter().map(|feed| (feed.guesses.len(), feed.rate)).collect();
         let size = match group.iter().all(|feed| feed.is_fixed) {
             true => SIZES_TOGETHER[0],
-            false => self.guessing.costs().best(&lanes, SIZES_TOGETHER.iter().copied(), 0.0),
+            false => self.guessing.costs().best(&sequences, SIZES_TOGETHER.iter().copied(), 0.0),
         };
         if size == 1 {
             return joint;
@@ -255,8 +255,8 @@ impl Decoder {
     fn plan_together(&self, group: &Group) -> Result<Arc<Plan>> {
         let extent = &group.extent;
         let make = || {
-            let draft = self.together.drafts.plan(extent, || self.draft(extent, |_| extent.rows))?;
-            draft.build_joined(group.sequences, &self.program, &self.caches)
+            let step_graph = self.together.step_graphs.plan(extent, || self.step_graph(extent, |_| extent.rows))?;
+            step_graph.build_joined(group.sequences, &self.program, &self.caches)
         };
         self.together.plans.plan(group, make)
     }
@@ -294,25 +294,25 @@ impl Decoder {
         let tokens: Vec<Vec<u32>> = feeds.iter().map(|feed| filled_up(&feed.pending, &feed.guesses, extent.tokens)).collect();
         let none = vec![0; extent.tokens];
         let fed = feeds.iter_mut().zip(&tokens).map(|(feed, tokens)| (&mut feed.sequence, &tokens[..], true));
-        let lanes = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
-        let step = |(sequence, tokens, wants)| self.lane_step(sequence, tokens, extent, plan, wants);
-        let mut steps: Vec<_> = lanes.map(step).collect();
-        let mut lanes: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
+        let all = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
+        let step = |(sequence, tokens, wants)| self.step_of(sequence, tokens, extent, plan, wants);
+        let mut steps: Vec<_> = all.map(step).collect();
+        let mut spans: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
         let caller = Caller { method: "generate", label: String::new(), watch: Watch::default() };
-        let values = caches::run_all(&self.program, plan, &mut lanes, caller);
-        drop(lanes);
+        let values = caches::run_all(&self.program, plan, &mut spans, caller);
+        drop(spans);
         drop(steps);
         if values.is_err() {
             // Their memory may not be there.
             feeds.iter().flat_map(|feed| feed.sequence.given.iter()).for_each(ConstantInput::forget);
         }
-        let mut by_lane: Vec<Vec<_>> = (0..*sequences).map(|_| Vec::new()).collect();
+        let mut by_sequence: Vec<Vec<_>> = (0..*sequences).map(|_| Vec::new()).collect();
         for (output, value) in values?.into_iter().enumerate() {
-            by_lane[plan.lane_of_output(output)].push((output, value));
+            by_sequence[plan.sequence_of_output(output)].push((output, value));
         }
-        let mut by_lane = by_lane.into_iter();
+        let mut by_sequence = by_sequence.into_iter();
         let mut all = Vec::with_capacity(feeds.len());
-        for ((feed, tokens), own) in feeds.iter_mut().zip(&tokens).zip(&mut by_lane) {
+        for ((feed, tokens), own) in feeds.iter_mut().zip(&tokens).zip(&mut by_sequence) {
             let Feed { sequence, pending, guesses, keeper, .. } = &mut **feed;
             let before = sequence.tokens.len();
             guesses.truncate(extent.tokens - pending.len());
@@ -332,7 +332,7 @@ impl Decoder {
                 keeper.keep(sequence);
             }
         }
-        for (sequence, own) in empty.iter_mut().zip(by_lane) {
+        for (sequence, own) in empty.iter_mut().zip(by_sequence) {
             // Its memory is kept.
             let _ = self.keep(sequence, &[], plan, own, 0);
         }

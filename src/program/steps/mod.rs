@@ -21,11 +21,11 @@ use super::caches::{AHEAD, Table};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
 use crate::memory::Bytes;
-use crate::onnx::caches::{self, Caches};
+use crate::onnx::caches::{self, KvCaches};
 use crate::onnx::fixed_caches::{self, Filled, FixedCaches};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
 use crate::timeline::Watch;
-use plan::{Key, Plan};
+use plan::{Key, StepPlan};
 use std::collections::HashSet;
 use std::sync::Arc;
 use values::{Order, Rest, can_hold};
@@ -41,13 +41,13 @@ pub struct Steps {
     known: Vec<Known>,
     /// The input with the tokens, if there is one.
     ids: Option<usize>,
-    plans: Table<Key, Plan>,
+    plans: Table<Key, StepPlan>,
 }
 
 /// The caches of a model.
 #[derive(Debug, Default)]
 struct Form {
-    caches: Caches,
+    caches: KvCaches,
     /// By cache: the position of its past among the model's inputs.
     pasts: Vec<usize>,
 }
@@ -137,7 +137,7 @@ impl Steps {
         let growing = if growing.pasts.len() > 1 || is_named { growing } else { Form::default() };
         let fixed = fixed_caches::find(loaded)?;
         let fixed = fixed.and_then(|fixed| {
-            let caches = Caches { rows: fixed.caches.clone(), states };
+            let caches = KvCaches { rows: fixed.caches.clone(), states };
             Some((Form::of(loaded, caches, |_| true)?, fixed))
         });
         if growing.pasts.is_empty() && fixed.is_none() {
@@ -304,9 +304,9 @@ const NOT_ALIKE: i64 = i64::MIN;
 
 impl Form {
     /// Caches that are inputs, whose sizes along the axis suit; nothing if one does not.
-    fn of(loaded: &Loaded, caches: Caches, suits: impl Fn(&Size) -> bool) -> Option<Form> {
+    fn of(loaded: &Loaded, caches: KvCaches, suits: impl Fn(&Size) -> bool) -> Option<Form> {
         let inputs = loaded.inputs();
-        let past = |cache: &caches::Cache| {
+        let past = |cache: &caches::KvCache| {
             let at = inputs.iter().position(|input| input.name == cache.past)?;
             let is_suited = can_hold(inputs[at].data_type) && inputs[at].shape.get(cache.axis).is_some_and(&suits);
             is_suited.then_some(at)

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::{Descriptor, Graph};
 use crate::onnx::{Export, Part, Signature, Tensor};
 use crate::program::Program;
-use crate::program::caches::{self, Bucket, Draft, Importing, for_all_lengths, input_behind, refused};
+use crate::program::caches::{self, Bucket, Importing, StepGraph, for_all_lengths, input_behind, refused};
 use std::sync::Arc;
 
 /// What tells plans apart.
@@ -68,7 +68,7 @@ impl Key {
 
 /// A plan, and what its outputs are for script.
 #[derive(Debug)]
-pub struct Plan {
+pub struct StepPlan {
     pub plan: caches::Plan,
     pub outputs: Vec<Output>,
     /// Outputs that are known, by their positions among all.
@@ -116,7 +116,7 @@ impl Steps {
     ///
     /// # Errors
     /// Where there can be none.
-    pub fn plan(&self, program: &Program, key: &Key) -> Result<Arc<Plan>> {
+    pub fn plan(&self, program: &Program, key: &Key) -> Result<Arc<StepPlan>> {
         let plan = self.plans.plan(key, || self.make(program, key));
         if plan.is_err() && !key.bucket.is_exact() {
             let kind = BUCKETS.iter().position(|&bucket| bucket == key.bucket).unwrap_or_default();
@@ -152,9 +152,9 @@ impl Steps {
         }
     }
 
-    fn make(&self, program: &Program, key: &Key) -> Result<Plan> {
+    fn make(&self, program: &Program, key: &Key) -> Result<StepPlan> {
         // Script reads caches without waiting, so they have to be in the host's memory.
-        if program.device.is_elsewhere() {
+        if program.timeline.has_own_memory() {
             return Err(refused("steps on a device that has memory of its own"));
         }
         let form = self.form(key);
@@ -175,9 +175,9 @@ impl Steps {
             false => for_all_lengths(graph, key.rows, |rows| key.bucket.rows(rows), shorter, is_cache)?,
         };
         let (outputs, new_rows) = outputs_of(&graph, &signatures, program, form, key.rows)?;
-        let plan = Draft { graph, padding, most_bytes }.build(program, &form.caches)?;
+        let plan = StepGraph { graph, padding, most_bytes }.build(program, &form.caches)?;
         match plan.is_in_place() {
-            true => Ok(Plan { plan, outputs, known, new_rows }),
+            true => Ok(StepPlan { plan, outputs, known, new_rows }),
             false => Err(refused("a cache that is not appended to in place")),
         }
     }

@@ -1,6 +1,6 @@
 //! The run of a step: what the engine asks of the caller's inputs, and the outputs as script has them.
 
-use super::plan::Plan;
+use super::plan::StepPlan;
 use super::values::{Order, Rest, Value, can_hold};
 use super::{Call, Content, Form, Input, Options, Output, Steps, internal};
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ struct CallersStep<'a> {
     steps: &'a Steps,
     form: &'a Form,
     call: &'a Call,
-    plan: &'a Plan,
+    plan: &'a StepPlan,
     inputs: Vec<Input>,
     /// The names of outputs; nothing for all.
     wanted: Option<HashSet<String>>,

@@ -17,7 +17,7 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     }
     // The thread may still have the loop; then it does what is asked.
     while runs.load(Ordering::Relaxed) == 0 {
-        here::begin_turn();
+        inline::begin_turn();
         harness.dispatch(add, &[a, a, b], "");
         if runs.load(Ordering::Relaxed) == 0 {
             held.recv().unwrap()();
@@ -35,8 +35,8 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     assert_eq!([harness.read(b).unwrap(), harness.read(c).unwrap()], [18, 100]);
     // Nor is anything done here where there is no time left.
     let spent = || {
-        while here::room() != here::Room::For(Duration::ZERO) {
-            here::timed(std::thread::yield_now);
+        while inline::budget() != inline::Budget::For(Duration::ZERO) {
+            inline::timed(std::thread::yield_now);
         }
     };
     spent();
@@ -45,7 +45,7 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     held.recv().unwrap()();
     assert_eq!(harness.read(b).unwrap(), 6);
     // A thread that is not script's does what the timeline's would.
-    here::as_timeline(|| harness.dispatch(add, &[a, b, c], ""));
+    inline::as_timeline(|| harness.dispatch(add, &[a, b, c], ""));
     held.recv().unwrap()();
     assert_eq!(harness.read(c).unwrap(), 9);
 }
@@ -115,10 +115,10 @@ fn threads_that_do_tasks_themselves_keep_the_order_of_each() {
                 };
                 // Two of them are script's, the others have themselves to themselves.
                 if number % 2 == 0 {
-                    here::begin_turn();
+                    inline::begin_turn();
                     work();
                 } else {
-                    here::as_timeline(work);
+                    inline::as_timeline(work);
                 }
             });
         }

@@ -56,14 +56,14 @@ fn a_build_hears_that_the_timeline_has_ended_meanwhile() {
 #[test]
 fn what_waits_hears_what_the_timeline_panicked_of() {
     let harness = Harness::new(None);
-    let slow = harness.graph("here", 1).unwrap();
+    let slow = harness.graph("gated", 1).unwrap();
     let (a, b) = (harness.tensor(), harness.tensor());
     // Asked for while a run has the thread, so that it is there when the panic comes.
     harness.dispatch(slow, &[a, b], "");
-    harness.here.0.recv().unwrap();
+    harness.gate.0.recv().unwrap();
     harness.send(Task::Write { tensor: a, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new(), charge: None });
     let read = harness.ask(a);
-    harness.here.1.send(()).unwrap();
+    harness.gate.1.send(()).unwrap();
     let error = read.recv().unwrap().unwrap_err();
     let expected = "the work was lost: the context's thread panicked: assertion `left != right` failed: on purpose";
     assert!(error.message().starts_with(expected), "{error}");

@@ -8,8 +8,8 @@ mod random_programs;
 mod wishes;
 
 use super::*;
-use crate::backend::{Bindings, CopyRange, Turn};
-use crate::compiler::{Capabilities, Plan};
+use crate::backend::{Bindings, CopyRange, RunOptions};
+use crate::compiler::{Capabilities, Schedule};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
 use crate::graph::{ConstantBytes, DataType, Descriptor, GraphBuilder, Op, attribute::Value};
@@ -28,11 +28,11 @@ struct Toy {
     /// Lets a slow build go on.
     slow_build: (Sender<()>, Receiver<()>),
     /// For runs that have the timeline's thread.
-    here: (Sender<()>, Receiver<()>),
-    turns: Arc<Mutex<Vec<u64>>>,
+    gate: (Sender<()>, Receiver<()>),
+    started: Arc<Mutex<Vec<u64>>>,
     urgencies: Urgencies,
     /// How many runs were to be done on the calling thread; nothing where none may be.
-    here_runs: Option<Arc<AtomicUsize>>,
+    inline_runs: Option<Arc<AtomicUsize>>,
 }
 
 /// How urgent runs were when they began, and those that were lifted afterwards, by their numbers.
@@ -75,11 +75,11 @@ impl Backend for Toy {
         &self.usage
     }
 
-    fn works_here(&self) -> bool {
-        self.here_runs.is_some()
+    fn runs_inline(&self) -> bool {
+        self.inline_runs.is_some()
     }
 
-    fn time_here(&self, graph: &Behaviour) -> Duration {
+    fn inline_time(&self, graph: &Behaviour) -> Duration {
         if graph.0 == "long" { Duration::from_secs(1) } else { Duration::ZERO }
     }
 
@@ -87,7 +87,7 @@ impl Backend for Toy {
         Ok(Piece(Arc::new(Mutex::new(Bytes::zeroed(descriptor.byte_length())?)), 0))
     }
 
-    fn is_elsewhere(&self) -> bool {
+    fn has_own_memory(&self) -> bool {
         true
     }
 
@@ -108,8 +108,8 @@ impl Backend for Toy {
         Err(memory)
     }
 
-    fn compile(&self, plan: Plan) -> Result<Behaviour> {
-        match plan.inputs[0].0.as_str() {
+    fn compile(&self, schedule: Schedule) -> Result<Behaviour> {
+        match schedule.inputs[0].0.as_str() {
             "refuse" => Err(Error::new(Kind::Operation, "the device refuses")),
             "slow" => {
                 self.slow_build.1.recv().unwrap();
@@ -134,17 +134,17 @@ impl Backend for Toy {
         done.report(Ok(()));
     }
 
-    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Piece>, turn: Turn, done: Done<()>) {
-        self.turns.lock().unwrap().push(turn.number);
-        self.urgencies.lock().unwrap().push((turn.number, turn.priority));
-        if graph.0 == "here" {
+    fn execute(&self, graph: &Arc<Behaviour>, bindings: Bindings<Piece>, options: RunOptions, done: Done<()>) {
+        self.started.lock().unwrap().push(options.number);
+        self.urgencies.lock().unwrap().push((options.number, options.priority));
+        if graph.0 == "gated" {
             // Tells that it has begun, and goes on when it is let.
-            self.here.0.send(()).unwrap();
-            self.here.1.recv().unwrap();
+            self.gate.0.send(()).unwrap();
+            self.gate.1.recv().unwrap();
             return done.report(Ok(()));
         }
         let graph = graph.clone();
-        let watch = turn.watch.clone();
+        let watch = options.watch.clone();
         let work = move || match graph.0.as_str() {
             _ if watch.begin().is_err() => done.report(watch.check()),
             "fail" => done.report(Err(Error::new(Kind::Operation, "the kernel failed"))),
@@ -157,8 +157,8 @@ impl Backend for Toy {
                 Ok(())
             }),
         };
-        if turn.here {
-            self.here_runs.iter().for_each(|runs| _ = runs.fetch_add(1, Ordering::Relaxed));
+        if options.inline {
+            self.inline_runs.iter().for_each(|runs| _ = runs.fetch_add(1, Ordering::Relaxed));
             return work();
         }
         match &self.held {
@@ -179,9 +179,9 @@ struct Harness {
     timeline: Timeline,
     slow_build: Sender<()>,
     /// A run has the timeline's thread, and lets it go on.
-    here: (Receiver<()>, Sender<()>),
+    gate: (Receiver<()>, Sender<()>),
     /// The numbers of the runs, as they began.
-    turns: Arc<Mutex<Vec<u64>>>,
+    started: Arc<Mutex<Vec<u64>>>,
     urgencies: Urgencies,
     next: std::cell::Cell<u64>,
 }
@@ -193,16 +193,16 @@ impl Harness {
 
     /// One that lends its loop to the calling thread, which has as much time as script's; how many runs that has done.
     fn lent(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> (Self, Arc<AtomicUsize>) {
-        here::begin_turn();
+        inline::begin_turn();
         let runs = Arc::<AtomicUsize>::default();
         (Harness::with(held, Some(runs.clone())), runs)
     }
 
-    fn with(held: Option<Sender<Box<dyn FnOnce() + Send>>>, here_runs: Option<Arc<AtomicUsize>>) -> Self {
+    fn with(held: Option<Sender<Box<dyn FnOnce() + Send>>>, inline_runs: Option<Arc<AtomicUsize>>) -> Self {
         let slow_build = unbounded();
         let ((begun, begins), (go, goes)) = (unbounded(), unbounded());
-        let here = (begun, goes);
-        let turns = Arc::<Mutex<Vec<u64>>>::default();
+        let gate = (begun, goes);
+        let started = Arc::<Mutex<Vec<u64>>>::default();
         let urgencies = Urgencies::default();
         let go_on = slow_build.0.clone();
         let toy = Toy {
@@ -210,13 +210,13 @@ impl Harness {
             usage: Arc::default(),
             held,
             slow_build,
-            here,
-            turns: turns.clone(),
+            gate,
+            started: started.clone(),
             urgencies: urgencies.clone(),
-            here_runs,
+            inline_runs,
         };
         let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
-        Harness { timeline, slow_build: go_on, here: (begins, go), turns, urgencies, next: Default::default() }
+        Harness { timeline, slow_build: go_on, gate: (begins, go), started, urgencies, next: Default::default() }
     }
 
     fn send(&self, task: Task) {
@@ -310,7 +310,7 @@ impl Harness {
 
 fn watch_of(priority: Priority, timeout: Option<u64>) -> Watch {
     let timeout = timeout.map(Duration::from_millis);
-    Watch::of(Wish { priority, timeout, ..Wish::default() }).unwrap()
+    Watch::of(WatchOptions { priority, timeout, ..WatchOptions::default() }).unwrap()
 }
 
 /// No variable says how much is done on the calling thread.

@@ -52,13 +52,13 @@ fn dispatches_that_share_nothing_written_run_at_the_same_time() {
 #[test]
 fn who_asks_for_the_memory_waits_for_no_run() {
     let harness = Harness::new(None);
-    let here = harness.graph("here", 1).unwrap();
+    let gated = harness.graph("gated", 1).unwrap();
     let [from, to] = [(); 2].map(|()| harness.tensor());
     let idle = harness.timeline.usage();
-    harness.dispatch(here, &[from, to], "");
-    harness.here.0.recv().unwrap();
+    harness.dispatch(gated, &[from, to], "");
+    harness.gate.0.recv().unwrap();
     assert_eq!(harness.timeline.usage(), idle);
-    harness.here.1.send(()).unwrap();
+    harness.gate.1.send(()).unwrap();
     assert_eq!(harness.read(to).unwrap(), 0);
 }
 
@@ -66,18 +66,18 @@ fn who_asks_for_the_memory_waits_for_no_run() {
 fn runs_are_numbered_as_they_are_asked_for() {
     let harness = Harness::new(None);
     let add = harness.graph("add", 2).unwrap();
-    let here = harness.graph("here", 1).unwrap();
+    let gated = harness.graph("gated", 1).unwrap();
     let [one, sum, twice, other] = [(); 4].map(|()| harness.tensor());
     harness.write(one, 1);
-    harness.dispatch(here, &[one, other], "");
-    harness.here.0.recv().unwrap();
+    harness.dispatch(gated, &[one, other], "");
+    harness.gate.0.recv().unwrap();
     harness.dispatch(add, &[one, one, sum], "");
     harness.dispatch(add, &[sum, sum, twice], "");
     harness.dispatch(add, &[one, one, other], "");
-    harness.here.1.send(()).unwrap();
+    harness.gate.1.send(()).unwrap();
     assert_eq!([harness.read(twice).unwrap(), harness.read(other).unwrap()], [4, 2]);
     // The last one need not wait for the first sum; the number says that it was asked for later.
-    assert_eq!(*harness.turns.lock().unwrap(), [1, 2, 4, 3]);
+    assert_eq!(*harness.started.lock().unwrap(), [1, 2, 4, 3]);
 }
 
 #[test]

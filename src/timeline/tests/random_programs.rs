@@ -16,7 +16,7 @@ fn random_programs_read_what_a_sequential_model_reads() {
     let (harness, runs) = Harness::lent(None);
     random_program(&harness, &mut |below| {
         if below == 9 {
-            here::begin_turn();
+            inline::begin_turn();
         }
         random(below)
     });

@@ -38,14 +38,14 @@ fn what_is_given_up_before_its_turn_is_errored_in_its_turn() {
 #[test]
 fn the_more_urgent_of_what_is_ready_goes_first() {
     let harness = Harness::new(None);
-    let (here, add) = (harness.graph("here", 1).unwrap(), harness.graph("add", 1).unwrap());
+    let (gated, add) = (harness.graph("gated", 1).unwrap(), harness.graph("add", 1).unwrap());
     let tensors: Vec<[TensorId; 2]> = (0..5).map(|_| [(); 2].map(|()| harness.tensor())).collect();
-    harness.dispatch(here, &tensors[0], "");
-    harness.here.0.recv().unwrap();
+    harness.dispatch(gated, &tensors[0], "");
+    harness.gate.0.recv().unwrap();
     for (tensors, priority) in tensors[1..].iter().zip([Priority::Low, Priority::Normal, Priority::High, Priority::Normal]) {
         harness.dispatch_watched(add, tensors, "", watch_of(priority, None));
     }
-    harness.here.1.send(()).unwrap();
+    harness.gate.1.send(()).unwrap();
     tensors.iter().for_each(|[_, to]| assert_eq!(harness.read(*to).unwrap(), 0));
     let of = [(1, Priority::Normal), (4, Priority::High), (3, Priority::Normal), (5, Priority::Normal), (2, Priority::Low)];
     assert_eq!(*harness.urgencies.lock().unwrap(), of);

@@ -1,4 +1,4 @@
-//! Makes an executable of a plan: chooses and makes the kernels of the steps, and says which constants steps still read.
+//! Makes an executable of a schedule: chooses and makes the kernels of the steps, and says which constants steps still read.
 
 use super::arenas::Arenas;
 use super::followers::Follower;
@@ -12,8 +12,8 @@ use crate::backend::cpu::packings::{self, Packings};
 use crate::backend::cpu::profile::Profile;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::run_time::RunTime;
-use crate::compiler::Plan;
-use crate::disk_cache::Cache;
+use crate::compiler::Schedule;
+use crate::disk_cache::DiskCache;
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
 use crate::memory::{Together, Usage, Use, is_mapped, is_of_file, let_go, side_by_side, store_findings};
@@ -148,10 +148,10 @@ fn keep_what_is_read(steps: &[Step], constants: &mut [ConstantBytes]) -> Result<
     Ok(())
 }
 
-/// What would compute each step of a plan on a target, which need not be this machine: nothing is built.
+/// What would compute each step of a schedule on a target, which need not be this machine: nothing is built.
 #[cfg(test)]
-pub fn choices(mut plan: Plan, target: &Target) -> Vec<(String, &'static str)> {
-    let (constants, steps) = Step::of_plan(&mut plan);
+pub fn choices(mut schedule: Schedule, target: &Target) -> Vec<(String, &'static str)> {
+    let (constants, steps) = Step::of_schedule(&mut schedule);
     let mut choices = Vec::new();
     let choice = |number: usize, problem: &Problem<'_>, _: &[Option<ConstantBytes>], _| {
         choices.push((steps[number].describe(), choose(problem, target).0.name));
@@ -165,19 +165,19 @@ impl Executable {
     /// # Errors
     /// `UnknownError` when there is no memory for constants and packed weights, `QuotaExceededError` where the context or the model may
     /// not hold them, `InvalidStateError` when the context ends meanwhile.
-    pub fn new(mut plan: Plan, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
-        let target = &Target { fp_math: plan.fp_math, ..*target };
+    pub fn new(mut schedule: Schedule, usage: &Arc<Usage>, target: &Target, cancel: &Cancel) -> Result<Self> {
+        let target = &Target { fp_math: schedule.fp_math, ..*target };
         let of_context = usage;
-        let usage = &plan.shared.usage().unwrap_or(of_context).clone();
-        let (mut constants, mut steps) = Step::of_plan(&mut plan);
+        let usage = &schedule.shared.usage().unwrap_or(of_context).clone();
+        let (mut constants, mut steps) = Step::of_schedule(&mut schedule);
         // The compiler may have looked at more than steps read.
         constants.iter_mut().for_each(|constant| *constant = constant.briefly());
-        let of_model = plan.shared.of::<OfModel>();
+        let of_model = schedule.shared.of::<OfModel>();
         let lengths = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
-        let cache = plan.shared.attached::<Cache>().or_else(Cache::of_all_graphs).map(|cache| (cache, target.caches));
+        let cache = schedule.shared.attached::<DiskCache>().or_else(DiskCache::of_all_graphs).map(|cache| (cache, target.caches));
         let is_cached = cache.is_some();
         let (counted, lent) = packings::within(Packings::of_process(), usage, cache, || {
             let counted = side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))?;
@@ -187,10 +187,10 @@ impl Executable {
             store_findings();
         }
         of_model.has_kernels.store(true, Ordering::Relaxed);
-        hiding::mark(&mut steps, &plan);
+        hiding::mark(&mut steps, &schedule);
         cancel.check()?;
-        narrowing::place(&mut steps, &mut plan, target);
-        overwriting::place(&mut steps, &mut plan);
+        narrowing::place(&mut steps, &mut schedule, target);
+        overwriting::place(&mut steps, &mut schedule);
         let profile = Profile::is_wanted().then(|| Profile::of(steps.iter().map(Step::profiled).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
@@ -199,7 +199,7 @@ impl Executable {
         let mut shared_charges = Vec::new();
         for (place, is_table) in constants.iter().map(ConstantBytes::place).zip(&is_table) {
             // Of tables rows are read, and the bytes of a model in memory are counted with the model.
-            let is_stable = plan.shared.is_stable(place);
+            let is_stable = schedule.shared.is_stable(place);
             if is_stable && (*is_table || !is_of_file(place) && !is_mapped(place)) {
                 continue;
             }
@@ -211,7 +211,7 @@ impl Executable {
         }
         // Steps read them from here on, so a file that has changed is an error now.
         constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
-        let placements = placements::find(&steps, plan.inputs.len());
+        let placements = placements::find(&steps, schedule.inputs.len());
         let described = steps.iter().map(Step::kept_bytes).sum();
         let executable = Executable {
             estimate,
@@ -223,12 +223,12 @@ impl Executable {
             steps,
             constants,
             is_table,
-            input_lengths: lengths(&plan.inputs),
-            output_lengths: lengths(&plan.outputs),
-            arena_length: plan.arena_length,
+            input_lengths: lengths(&schedule.inputs),
+            output_lengths: lengths(&schedule.outputs),
+            arena_length: schedule.arena_length,
             arenas: of_model.arenas.clone(),
             usage: usage.clone(),
-            _plan_charge: usage.reserve(Use::Plans, described)?,
+            _charge_of_plan: usage.reserve(Use::Plans, described)?,
             _constants_charge: usage.reserve(Use::Constants, constant_bytes)?,
             _shared_charges: shared_charges,
             _lent: lent,

@@ -89,9 +89,9 @@ mod tests {
         }
         let graph = builder.build(vec![("y".into(), sum)]).unwrap();
         let cpu = super::super::super::Cpu::new(1);
-        let mut plan = compile(graph, &everything_of(&cpu)).unwrap();
-        assert_eq!(plan.steps.len(), 1);
-        let step = plan.steps.remove(0);
+        let mut schedule = compile(graph, &everything_of(&cpu)).unwrap();
+        assert_eq!(schedule.steps.len(), 1);
+        let step = schedule.steps.remove(0);
         let inputs = step.inputs.len();
         (behind_inputs(step.fused, inputs).into_iter().map(Follower::new).collect(), inputs)
     }

@@ -1,16 +1,16 @@
 //! Tells the kernels which of their operands hide keys that need not be looked at ([`Graph::hiding`](crate::graph::Graph::hiding)).
 
 use super::step::Step;
-use crate::compiler::{Place, Plan};
+use crate::compiler::{Place, Schedule};
 use crate::graph::Op;
 
 /// Finds these values: inputs of the graph, and what is a cast of one.
-pub fn mark(steps: &mut [Step], plan: &Plan) {
-    if plan.hiding.is_empty() {
+pub fn mark(steps: &mut [Step], schedule: &Schedule) {
+    if schedule.hiding.is_empty() {
         return;
     }
-    let is_hiding = |place: &Place| matches!(place, Place::Input(input) if plan.hiding.contains(&plan.inputs[*input].0));
-    let mut hides: Vec<bool> = plan.values.iter().map(|value| is_hiding(&value.place)).collect();
+    let is_hiding = |place: &Place| matches!(place, Place::Input(input) if schedule.hiding.contains(&schedule.inputs[*input].0));
+    let mut hides: Vec<bool> = schedule.values.iter().map(|value| is_hiding(&value.place)).collect();
     for step in steps {
         if let (Op::Cast(_), [input]) = (&step.op, &step.inputs[..])
             && step.followers.is_empty()

@@ -14,12 +14,12 @@ use super::step::{Operand, Step};
 use crate::backend::cpu::dispatch::Target;
 use crate::backend::cpu::kernels::{Bf16Support, bf16};
 use crate::backend::cpu::view::NARROW;
-use crate::compiler::{Plan, Read, ValueId};
+use crate::compiler::{Read, Schedule, ValueId};
 use crate::graph::{DataType, OperandId};
 
-/// Asks the kernels what they load and store so, and the plan what follows from it, on a CPU with instructions for bfloat16. Places of
+/// Asks the kernels what they load and store so, and the schedule what follows from it, on a CPU with instructions for bfloat16. Places of
 /// operands are others afterwards, and are looked up by [`overwriting::place`](super::overwriting::place).
-pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
+pub fn place(steps: &mut [Step], schedule: &mut Schedule, target: &Target) {
     if bf16::microkernels(target).is_err() {
         return;
     }
@@ -44,7 +44,7 @@ pub fn place(steps: &mut [Step], plan: &mut Plan, target: &Target) {
         step.inputs.iter().enumerate().map(read)
     });
     let reads: Vec<(ValueId, Read)> = reads.collect();
-    let is_narrow = plan.narrow(&stores, &reads);
+    let is_narrow = schedule.narrow(&stores, &reads);
     for operand in steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs)) {
         if is_narrow[operand.value.0] {
             operand.length = operand.length / size_of::<f32>() * NARROW;
@@ -66,7 +66,7 @@ mod tests {
     use super::super::Executable;
     use crate::backend::cpu::Cpu;
     use crate::backend::cpu::kernels::tests::numbers;
-    use crate::backend::cpu::testing::{planned, run};
+    use crate::backend::cpu::testing::{run, scheduled};
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
     use crate::graph::ops::matmul::Matmul;
     use crate::graph::ops::movement::{Reshape, Reverse};
@@ -126,7 +126,7 @@ mod tests {
             assert!(found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 0.05), "{found:?}, not {expected:?}");
         }
         let cpu = Cpu::of_any_size(1);
-        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
+        let executable = Executable::new(scheduled(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
         executable.steps.iter().map(|step| step.outputs[0].length < BYTES).collect()
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let second = sketch.product(first);
         let graph = sketch.0.build(vec![("y".into(), second)]).unwrap();
         let cpu = Cpu::of_any_size(1);
-        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
+        let executable = Executable::new(scheduled(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
         assert!(executable.steps.iter().flat_map(|step| &step.outputs).all(|output| output.length == BYTES));
     }
 }

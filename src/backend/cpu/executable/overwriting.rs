@@ -2,21 +2,21 @@
 //! added to: so they are not fetched twice, and less of the cache is spoilt.
 
 use super::step::{Memory, Step};
-use crate::compiler::{Plan, ValueId};
+use crate::compiler::{Schedule, ValueId};
 
 /// Lets such operands and outputs lie together, and gives all that lies in the arena its place.
-pub fn place(steps: &mut [Step], plan: &mut Plan) {
+pub fn place(steps: &mut [Step], schedule: &mut Schedule) {
     let wishes: Vec<(usize, usize)> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((number, of_step(step)?))).collect();
     let values = |&(step, input): &(usize, usize)| (steps[step].outputs[0].value, steps[step].inputs[input].value);
     let values: Vec<(ValueId, ValueId)> = wishes.iter().map(values).collect();
-    let fulfilled = plan.overwrite(&values);
+    let fulfilled = schedule.overwrite(&values);
     for ((step, input), _) in wishes.into_iter().zip(fulfilled).filter(|(_, is_fulfilled)| *is_fulfilled) {
         steps[step].overwritten = Some(input);
     }
     for operand in steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs)) {
         if let Memory::Written { .. } = operand.memory {
-            operand.memory = plan.values[operand.value.0].place.into();
+            operand.memory = schedule.values[operand.value.0].place.into();
         }
     }
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::super::Executable;
     use crate::backend::cpu::Cpu;
     use crate::backend::cpu::kernels::tests::numbers;
-    use crate::backend::cpu::testing::{both, planned};
+    use crate::backend::cpu::testing::{both, scheduled};
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Binary, BinaryKind};
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -96,7 +96,7 @@ mod tests {
             assert!(found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-4), "{found:?}, not {expected:?}");
         }
         let cpu = Cpu::new(1);
-        let executable = Executable::new(planned(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
+        let executable = Executable::new(scheduled(&graph, &cpu), &cpu.0.usage, &cpu.0.target, &cpu.0.cancel).unwrap();
         let count = executable.steps.iter().filter(|step| step.overwritten.is_some()).count();
         (count, executable.arena_length / BYTES)
     }

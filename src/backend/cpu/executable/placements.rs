@@ -77,8 +77,8 @@ mod tests {
             [("a", [2, 3]), ("b", [2, 4])].map(|(name, shape)| builder.input(name, Descriptor::new(data_type, shape)).unwrap());
         let outputs = make(&mut builder, inputs);
         let graph = builder.build(outputs).unwrap();
-        let plan = compile(graph, cpu.capabilities()).unwrap();
-        cpu.placements(&cpu.compile(plan).unwrap())
+        let schedule = compile(graph, cpu.capabilities()).unwrap();
+        cpu.placements(&cpu.compile(schedule).unwrap())
     }
 
     fn concat(builder: &mut GraphBuilder, inputs: &[OperandId]) -> OperandId {

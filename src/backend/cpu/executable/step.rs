@@ -6,7 +6,7 @@ use crate::backend::cpu::cost;
 use crate::backend::cpu::dispatch::{Target, describe, workspaces};
 use crate::backend::cpu::kernels::{Kernel, Workspaces};
 use crate::backend::cpu::reference;
-use crate::compiler::{Check, Place, Plan, Value, ValueId, behind_inputs, multiplications};
+use crate::compiler::{Check, Place, Schedule, Value, ValueId, behind_inputs, multiplications};
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::watch::Description;
 use smallvec::SmallVec;
@@ -106,10 +106,10 @@ pub fn shapes(operands: &[Operand]) -> SmallVec<[&[usize]; 4]> {
 }
 
 impl Step {
-    /// The constants and steps of a plan, without kernels.
-    pub fn of_plan(plan: &mut Plan) -> (Vec<ConstantBytes>, Vec<Step>) {
-        let (constants, steps) = (take(&mut plan.constants), take(&mut plan.steps));
-        let operand = |id: &ValueId| Operand::new(*id, &plan.values[id.0]);
+    /// The constants and steps of a schedule, without kernels.
+    pub fn of_schedule(schedule: &mut Schedule) -> (Vec<ConstantBytes>, Vec<Step>) {
+        let (constants, steps) = (take(&mut schedule.constants), take(&mut schedule.steps));
+        let operand = |id: &ValueId| Operand::new(*id, &schedule.values[id.0]);
         let step = |step: crate::compiler::Step| Step {
             prologue: step.prologue,
             dequantized: step.dequantized,

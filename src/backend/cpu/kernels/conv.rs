@@ -562,43 +562,43 @@ pub static POINTWISE_BF16: Implementation = Implementation { name: "conv.pointwi
 pub static INDIRECT_BF16: Implementation = Implementation { name: "conv.indirect_bf16", accept: accept_bf16 };
 
 fn accept_pointwise<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let plan = plan(problem, target)?;
-    require(plan.groups == 1, "several groups")?;
-    require(plan.sizes.is_plain(), "a window, strides or padding")?;
-    Ok(plan.boxed())
+    let desc = desc(problem, target)?;
+    require(desc.groups == 1, "several groups")?;
+    require(desc.sizes.is_plain(), "a window, strides or padding")?;
+    Ok(desc.boxed())
 }
 
 fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let plan = plan_of_pairs(problem, target)?;
-    require(plan.sizes.is_plain(), "a window, strides or padding")?;
-    Ok(plan.boxed())
+    let desc = desc_of_pairs(problem, target)?;
+    require(desc.sizes.is_plain(), "a window, strides or padding")?;
+    Ok(desc.boxed())
 }
 
 fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    Ok(plan_of_pairs(problem, target)?.boxed())
+    Ok(desc_of_pairs(problem, target)?.boxed())
 }
 
 /// A plan whose sizes are of pairs.
-pub fn plan_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
+pub fn desc_of_pairs<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
     let gemm = bf16::microkernels(target)?;
-    let mut plan = plan(problem, target)?;
-    require(plan.groups == 1, "several groups")?;
-    let Sizes { channels, all_outputs, rows, columns, .. } = plan.sizes;
+    let mut desc = desc(problem, target)?;
+    require(desc.groups == 1, "several groups")?;
+    let Sizes { channels, all_outputs, rows, columns, .. } = desc.sizes;
     require(channels >= target.tuning.bf16_channels, "few channels")?;
     // Of a pixel that strides leave out nothing is multiplied.
     let touched = rows.window.min(rows.stride) * columns.window.min(columns.stride);
     let times = all_outputs * rows.window * columns.window / (rows.stride * columns.stride).max(touched);
     bf16::require_columns(times, target)?;
-    let stays_finite = !plan.is_finite || plan.filter.elements.greatest() < GREATEST;
+    let stays_finite = !desc.is_finite || desc.filter.elements.greatest() < GREATEST;
     require(stays_finite, "a weight that rounding makes infinite")?;
-    plan.sizes = Sizes { channels: pairs(channels), all_channels: pairs(channels), by_row: false, ..plan.sizes };
-    plan.channels = channels;
-    plan.rounding = Some(gemm);
-    Ok(plan)
+    desc.sizes = Sizes { channels: pairs(channels), all_channels: pairs(channels), by_row: false, ..desc.sizes };
+    desc.channels = channels;
+    desc.rounding = Some(gemm);
+    Ok(desc)
 }
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    Ok(plan(problem, target)?.boxed())
+    Ok(desc(problem, target)?.boxed())
 }
 
 /// What is decided before anything is packed.
@@ -618,7 +618,7 @@ pub struct ConvDesc<'a> {
 }
 
 /// A convolution with the channels last and a constant filter, also as a part of another kernel.
-pub fn plan<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
+pub fn desc<'a>(problem: &Problem<'a>, target: &Target) -> Result<ConvDesc<'a>, Reject> {
     let op = problem.conv2d()?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     let (filter, [outputs, channels, height, width]) = Filter::of(op, problem)?;

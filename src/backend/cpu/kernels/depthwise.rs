@@ -96,9 +96,9 @@ pub static DEPTHWISE: Implementation = Implementation { name: "conv.depthwise", 
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let op = problem.conv2d()?;
-    let plan = plan(op, problem.input(op.input).shape, problem, target)?;
+    let desc = desc(op, problem.input(op.input).shape, problem, target)?;
     Ok(Box::new(move || {
-        let kernel = plan.build();
+        let kernel = desc.build();
         let consumed = kernel.finish.consumed_beside(op.filter);
         let fuses = kernel.finish.is_whole;
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
@@ -118,7 +118,7 @@ pub struct DepthwiseDesc<'a> {
 }
 
 /// A depthwise convolution of an image of that shape, also as a part of another kernel.
-pub fn plan<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Target) -> Result<DepthwiseDesc<'a>, Reject> {
+pub fn desc<'a>(op: &Conv2d, input: &[usize], problem: &Problem<'a>, target: &Target) -> Result<DepthwiseDesc<'a>, Reject> {
     let (filter, [outputs, of_group, height, width]) = Filter::of(op, problem)?;
     require(op.input_layout == InputOperandLayout::Nhwc, "channels not last")?;
     let is_depthwise = of_group == 1 && op.groups as usize == outputs && input[3] == outputs;

@@ -239,7 +239,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let made = TensorDesc { shape: &shape, order: None, ..problem.output };
     let mut finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
-    let depthwise = depthwise::plan(then, &shape, problem, target)?;
+    let depthwise = depthwise::desc(then, &shape, problem, target)?;
     let Target { isa, threads, .. } = *target;
     Ok(Box::new(move || {
         let tiles = Tiles::of(isa);
@@ -276,7 +276,7 @@ fn accept_multiplier<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a>
     require(of_group == 1 && channels >= 2 && shape[3] == channels, "not one input channel for each group")?;
     require(times >= 2, "one output channel for each group")?;
     let copied = Conv2d { groups: outputs as u32, ..op.clone() };
-    let depthwise = depthwise::plan(&copied, &[shape[0], shape[1], shape[2], outputs], problem, target)?;
+    let depthwise = depthwise::desc(&copied, &[shape[0], shape[1], shape[2], outputs], problem, target)?;
     let threads = target.threads;
     Ok(Box::new(move || {
         let first = First::Copies { channels, times };

@@ -4,7 +4,7 @@ use super::Isa;
 use super::tests::numbers;
 use crate::backend::cpu::testing::run;
 use crate::backend::cpu::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings, Turn};
+use crate::backend::{Backend, Bindings, RunOptions};
 use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::done::Done;
@@ -50,14 +50,14 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     }
     let output = tensor(graph.outputs[0].1);
     let preferences = Preferences { fusing: Fusing::Quick, widens: true, ..Preferences::default() };
-    let plan = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
-    let executable = Arc::new(cpu.compile(plan).unwrap());
+    let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
+    let executable = Arc::new(cpu.compile(schedule).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: [Some(output.clone())].into_iter().collect() };
     let (sender, end) = channel();
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: true, here: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

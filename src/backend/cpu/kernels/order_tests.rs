@@ -3,7 +3,7 @@
 
 use super::tests::numbers;
 use crate::backend::cpu::{Cpu, Storage};
-use crate::backend::{Backend, Bindings, Turn};
+use crate::backend::{Backend, Bindings, RunOptions};
 use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
 use crate::done::Done;
@@ -77,16 +77,16 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<
     }
     let count = graph.inputs.len();
     let preferences = Preferences { fusing, channels_last: true, ..Preferences::default() };
-    let plan = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
-    let steps = plan.steps.iter().map(|step| step.op.row().name).collect();
-    let executable = Arc::new(cpu.compile(plan).unwrap());
+    let schedule = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
+    let steps = schedule.steps.iter().map(|step| step.op.row().name).collect();
+    let executable = Arc::new(cpu.compile(schedule).unwrap());
     let (inputs, outputs) = tensors.split_at(count);
     let bindings = Bindings { inputs: inputs.iter().cloned().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
     cpu.execute(
         &executable,
         bindings,
-        Turn { number: 0, alone: true, here: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

@@ -10,7 +10,7 @@ use super::bf16;
 use super::prefetch::{LINE, fetch, prefetch};
 use super::product::{Grid, Right, RightView, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target, require, with_scratch};
-use crate::backend::cpu::threads::{for_each_job, in_turn};
+use crate::backend::cpu::threads::{for_each_job, in_rounds};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::recurrent::{
     Gru, Lstm, RecurrentNetworkActivation, RecurrentNetworkDirection, gru_activations, lstm_activations,
@@ -123,7 +123,7 @@ struct Memory<'a> {
     left: [Output<'a>; 3],
     /// By batch, block and unit: hidden state, cell state (of an LSTM) or update gate (of a GRU).
     states: [Output<'a>; 2],
-    /// For a batch of one: the products of the hidden state in a turn, by block, gate of the phase and unit.
+    /// For a batch of one: the products of the hidden state in a round, by block, gate of the phase and unit.
     products: Output<'a>,
 }
 
@@ -221,18 +221,18 @@ impl Recurrent {
     ) {
         let Sizes { batch, hidden, blocks, .. } = self.sizes;
         let is_worth_it = self.threads > 1 && self.unit.gates() * hidden * hidden * batch >= WORTH_SHARING;
-        // No more than one for each thread: a turn takes some microseconds, to begin and end a part a tenth of one.
+        // No more than one for each thread: a round takes some microseconds, to begin and end a part a tenth of one.
         let parts = if is_worth_it { self.threads.min(blocks) } else { 1 };
         let phases = self.unit.phases();
-        in_turn(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |turn, part| {
-            let (step, phase) = (turn / phases, turn % phases);
+        in_rounds(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |round, part| {
+            let (step, phase) = (round / phases, round % phases);
             // Back and forth.
-            let is_odd = turn % 2 == 1;
+            let is_odd = round % 2 == 1;
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
             let work = Work { direction, place, memory, sequence };
             if batch == 1 {
-                // SAFETY: a part is computed once in a turn, and all of a turn is over when the next one begins.
+                // SAFETY: a part is computed once in a round, and all of a round is over when the next one begins.
                 return unsafe { self.row(work, range, is_odd) };
             }
             let mut products = [[0f32; MOST_NUMBERS]; 4];
@@ -256,11 +256,11 @@ impl Recurrent {
         let wanted = unit.gates_of(place.phase);
         let count = range.len() * wanted.len();
         let [from, _] = place.left(unit);
-        // SAFETY: what is read was written in an earlier turn.
+        // SAFETY: what is read was written in an earlier round.
         let row = unsafe { memory.left[from].read(0..hidden) };
         // Other cores have just written parts of it.
         prefetch(row, 0..hidden);
-        // SAFETY: these blocks are nobody else's in this turn.
+        // SAFETY: these blocks are nobody else's in this round.
         let mut products = unsafe {
             let first = range.start * gates * lanes;
             memory.products.from(first).block(0..1, 0..count * lanes)
@@ -299,7 +299,7 @@ impl Recurrent {
         let units = range.start * lanes..range.end * lanes;
         let input = &memory.inputs[direction.at(place.row, place.rows) * blocks * gates * lanes..];
         let products = Strided { numbers: products, rows: 0, blocks: wanted.len() * lanes, gates: lanes };
-        // SAFETY: these units are nobody else's in this turn.
+        // SAFETY: these units are nobody else's in this round.
         unsafe { self.compute_gates(work, 0..1, units, input, products) };
     }
 
@@ -366,7 +366,7 @@ impl Recurrent {
                 let start = row * columns + block * gates * lanes;
                 fetch_all(&memory.inputs[start..start + gates * lanes]);
             }
-            // SAFETY: what is read was written in an earlier turn, or by this block.
+            // SAFETY: what is read was written in an earlier round, or by this block.
             let left = unsafe { memory.left[from].read(first * distance..(first + height - 1) * distance + hidden) };
             self.as_left([height, hidden], (left, distance), |left, distance| {
                 let left = LeftRows { elements: left, row: distance, step: 1 };
@@ -375,7 +375,7 @@ impl Recurrent {
             let products = Strided { numbers: products.as_flattened(), rows: lanes, blocks: 0, gates: MOST_NUMBERS };
             let units = block * lanes..(block + 1) * lanes;
             let input = &memory.inputs[first_input * columns..];
-            // SAFETY: this block's units, which are nobody else's in this turn.
+            // SAFETY: this block's units, which are nobody else's in this round.
             unsafe { self.compute_gates(work, first..first + height, units, input, products) };
         }
     }

@@ -44,8 +44,8 @@ fn matrices(op: &Transpose, shape: &[usize]) -> Option<(usize, usize)> {
     let rank = shape.len();
     let order: Vec<usize> = (0..rank).map(|dimension| op.source(dimension, rank)).filter(|&axis| shape[axis] != 1).collect();
     let sizes = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product();
-    let turn = order.windows(2).position(|pair| pair[0] > pair[1])? + 1;
-    let (before, columns) = order.split_at(turn);
+    let split = order.windows(2).position(|pair| pair[0] > pair[1])? + 1;
+    let (before, columns) = order.split_at(split);
     let (same, rows) = before.split_at(before.partition_point(|axis| axis < &columns[0]));
     let is_sorted = same.iter().chain(columns).chain(rows).is_sorted();
     is_sorted.then(|| (sizes(rows), sizes(columns)))

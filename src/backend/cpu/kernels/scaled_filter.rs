@@ -81,9 +81,9 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(Filter::of(op, problem)?.0.is_finite(), "weights that are not finite")?;
     let (problem, target) = (*problem, *target);
     let op = Op::from(Conv2d { input, ..op.clone() });
-    conv::plan(&Problem { prologue: &[], op: &op, ..problem }, &target)?;
+    conv::desc(&Problem { prologue: &[], op: &op, ..problem }, &target)?;
     Ok(Box::new(move || {
-        let (conv, consumed) = conv::plan(&Problem { prologue: &[], op: &op, ..problem }, &target)?.build();
+        let (conv, consumed) = conv::desc(&Problem { prologue: &[], op: &op, ..problem }, &target)?.build();
         let least = conv.weights().all().iter().map(|weight| weight.abs()).filter(|&weight| weight != 0.0);
         let least = least.fold(f32::INFINITY, f32::min);
         let fuses = conv.fuses();

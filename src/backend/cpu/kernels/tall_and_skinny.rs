@@ -40,11 +40,11 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
         bias,
     };
     let seen = AsConv { op: Op::from(op), image, filter, output };
-    let fuses = seen.with(problem, |problem| conv::plan(problem, target).map(|plan| plan.fuses()))??;
+    let fuses = seen.with(problem, |problem| conv::desc(problem, target).map(|desc| desc.fuses()))??;
     require(fuses, "something is done to the output that no stage of a convolution knows")?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
-        let (kernel, consumed) = seen.with(&problem, |problem| Ok::<_, Reject>(conv::plan(problem, &target)?.build()))??;
+        let (kernel, consumed) = seen.with(&problem, |problem| Ok::<_, Reject>(conv::desc(problem, &target)?.build()))??;
         Ok(Built { fuses: kernel.fuses(), kernel: Box::new(kernel), consumed })
     }))
 }

@@ -306,12 +306,12 @@ fn make<T: Compiled>(
     let grid = BlockGrid { batches: input.shape[0], channels, outputs, padded, rows, columns, down, across };
     let of_product = (channels + padded) * 4;
     let filter = frequencies.iter().map(Panels::bytes).sum();
-    let mut plan = None;
+    let mut division = None;
     let jobs = grid.jobs::<T>(|products| {
         let demand = Demand { numbers: products * of_product, least: tiles.rows * T::FREQUENCIES * of_product, filter };
-        plan.insert(Division::new(&demand, threads, caches.second)).jobs
+        division.insert(Division::new(&demand, threads, caches.second)).jobs
     });
-    let parts = if plan.is_some_and(|plan| plan.divides_filter) { threads * 4 } else { 1 };
+    let parts = if division.is_some_and(|division| division.divides_filter) { threads * 4 } else { 1 };
     let jobs: Vec<Order> = jobs.into_iter().map(|blocks| Order::new::<T>(&grid, blocks)).collect();
     let together = jobs.iter().map(|order| order.blocks().count()).max().unwrap_or(0);
     let consumed = finish.consumed_beside(op.filter);

@@ -10,8 +10,8 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 pub fn reduce(op: &Reduce, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    let plan = Layout::new(input.shape, |axis| op.reduces(axis));
-    let reduction = Reduction { input, output, plan };
+    let layout = Layout::new(input.shape, |axis| op.reduces(axis));
+    let reduction = Reduction { input, output, layout };
     match op.kind {
         ReduceKind::Product if input.data_type.is_float() => with_float!(input.data_type, T => reduction.float::<T>(op.kind)),
         ReduceKind::L1 | ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product => {
@@ -38,7 +38,7 @@ struct Formula<A, Lift, Combine, Finish> {
 struct Reduction<'a, 'b, 'c> {
     input: View<'a>,
     output: &'c mut ViewMut<'b>,
-    plan: Layout,
+    layout: Layout,
 }
 
 impl Reduction<'_, '_, '_> {
@@ -59,7 +59,7 @@ impl Reduction<'_, '_, '_> {
     }
 
     fn float<T: Float>(self, kind: ReduceKind) {
-        let count = self.plan.reduced_count as f64;
+        let count = self.layout.reduced_count as f64;
         let combine = |a: f64, b: f64| a + b;
         let lift = T::to_f64;
         match kind {
@@ -93,7 +93,7 @@ impl Reduction<'_, '_, '_> {
         formula: Formula<A, impl Fn(T) -> A + Sync, impl Fn(A, A) -> A + Sync, impl Fn(A) -> T + Sync>,
     ) {
         let input = self.input.elements::<T>();
-        let Layout { kept, row, run, offsets, reduced_count } = &self.plan;
+        let Layout { kept, row, run, offsets, reduced_count } = &self.layout;
         let Formula { identity, lift, combine, finish } = &formula;
         for_each_piece(self.output.elements::<T>(), 1, *reduced_count, |first, piece| {
             if *run > 1 {
@@ -159,11 +159,11 @@ struct Layout {
 
 impl Layout {
     fn new(shape: &[usize], is_reduced: impl Fn(usize) -> bool) -> Layout {
-        let mut plan = Layout { kept: Vec::new(), row: 1, run: 1, offsets: vec![0], reduced_count: 1 };
+        let mut layout = Layout { kept: Vec::new(), row: 1, run: 1, offsets: vec![0], reduced_count: 1 };
         let mut reduced: Vec<(usize, usize)> = Vec::new();
         let mut stride = 1;
         for (axis, &size) in shape.iter().enumerate().rev() {
-            let loops = if is_reduced(axis) { &mut reduced } else { &mut plan.kept };
+            let loops = if is_reduced(axis) { &mut reduced } else { &mut layout.kept };
             match loops.last_mut() {
                 // Dimensions that follow each other are one loop.
                 Some((inner_size, inner_stride)) if *inner_stride * *inner_size == stride => *inner_size *= size,
@@ -172,17 +172,17 @@ impl Layout {
             }
             stride *= size;
         }
-        plan.reduced_count = reduced.iter().map(|(size, _)| size).product();
-        plan.row = plan.kept.first().map_or(1, |&(size, _)| size);
+        layout.reduced_count = reduced.iter().map(|(size, _)| size).product();
+        layout.row = layout.kept.first().map_or(1, |&(size, _)| size);
         if reduced.first().is_some_and(|&(_, stride)| stride == 1) {
-            plan.run = reduced.remove(0).0;
+            layout.run = reduced.remove(0).0;
         }
         for (size, stride) in reduced {
-            let inner = std::mem::take(&mut plan.offsets);
+            let inner = std::mem::take(&mut layout.offsets);
             let offsets = (0..size).flat_map(|i| inner.iter().map(move |offset| i * stride + offset));
-            plan.offsets = scratch::collected(size * inner.len(), offsets);
+            layout.offsets = scratch::collected(size * inner.len(), offsets);
         }
-        plan
+        layout
     }
 }
 

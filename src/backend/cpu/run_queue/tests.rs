@@ -4,9 +4,9 @@ use super::super::streams::Performance;
 use super::*;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-/// A lane, and what its runs did.
+/// A queue, and what its runs did.
 struct Harness {
-    lane: Lane,
+    queue: RunQueue,
     runs: Runs,
     log: Sender<Event>,
     logged: Receiver<Event>,
@@ -15,19 +15,19 @@ struct Harness {
 /// A run by its number, and its threads.
 type Event = (&'static str, u64, usize);
 
-fn lane(cores: usize) -> Lane {
-    Lane::new("webnn test", cores, false)
+fn queue(cores: usize) -> RunQueue {
+    RunQueue::new("webnn test", cores, false)
 }
 
-fn enter(lane: &Lane, threads: usize) -> Runs {
-    lane.enter(Streams { threads, performance: Performance::Adaptive })
+fn enter(queue: &RunQueue, threads: usize) -> Runs {
+    queue.enter(Streams { threads, performance: Performance::Adaptive })
 }
 
 impl Harness {
     fn new(most: usize) -> Harness {
         let (log, logged) = unbounded();
-        let lane = lane(most);
-        Harness { runs: enter(&lane, most), lane, log, logged }
+        let queue = queue(most);
+        Harness { runs: enter(&queue, most), queue, log, logged }
     }
 
     /// A run that ends when it is let.
@@ -51,8 +51,8 @@ impl Harness {
     }
 
     fn rest(self) -> Vec<Event> {
-        let Harness { lane, runs, log, logged } = self;
-        drop((lane, runs, log));
+        let Harness { queue, runs, log, logged } = self;
+        drop((queue, runs, log));
         logged.iter().collect()
     }
 }
@@ -76,8 +76,8 @@ fn runs_start_in_the_order_in_which_they_were_asked_for() {
 fn a_run_that_has_started_is_not_put_aside() {
     // Sixteen clients, each of whom asks again when a run of its has ended.
     let (clients, rounds, threads) = (16, 20, 2);
-    let lane = lane(threads);
-    let runs = enter(&lane, threads);
+    let queue = queue(threads);
+    let runs = enter(&queue, threads);
     let (ended, ends) = unbounded();
     let under_way = Arc::new(Mutex::new(Vec::<(std::thread::ThreadId, usize)>::new()));
     let ask = |client: u64, number: u64| {
@@ -169,8 +169,8 @@ fn two_callers_in_turn_are_side_by_side_after_a_while() {
 
 #[test]
 fn contexts_share_the_cores_and_take_turns() {
-    let lane = lane(2);
-    let contexts = [(); 3].map(|()| enter(&lane, 2));
+    let queue = queue(2);
+    let contexts = [(); 3].map(|()| enter(&queue, 2));
     let (log, logged) = unbounded();
     let held = |context: usize, number: u64| {
         let (end, ended) = bounded::<()>(1);
@@ -193,13 +193,13 @@ fn contexts_share_the_cores_and_take_turns() {
     let mut found: Vec<_> = (0..4).map(|_| logged.recv().unwrap().0).collect();
     found.sort_unstable();
     assert_eq!(found, [0, 0, 0, 1]);
-    assert!(lane.shared.lock().threads <= 2);
+    assert!(queue.shared.lock().threads <= 2);
 }
 
 #[test]
 fn a_context_has_no_more_threads_than_it_asked_for() {
-    let lane = lane(4);
-    let (one, all) = (enter(&lane, 1), enter(&lane, 4));
+    let queue = queue(4);
+    let (one, all) = (enter(&queue, 1), enter(&queue, 4));
     let (log, logged) = unbounded();
     let held = |runs: &Runs, number: u64| {
         let (end, ended) = bounded::<()>(1);
@@ -221,8 +221,8 @@ fn a_context_has_no_more_threads_than_it_asked_for() {
 
 #[test]
 fn whoever_does_a_run_itself_has_cores_too() {
-    let lane = lane(2);
-    let (one, other) = (enter(&lane, 2), enter(&lane, 2));
+    let queue = queue(2);
+    let (one, other) = (enter(&queue, 2), enter(&queue, 2));
     let alone = one.begin_alone(usize::MAX).unwrap();
     assert_eq!(alone.threads, 2);
     assert!(other.begin_alone(usize::MAX).is_none() && !one.is_empty() && other.is_empty());
@@ -239,8 +239,8 @@ fn whoever_does_a_run_itself_has_cores_too() {
 
 #[test]
 fn a_context_that_has_ended_waits_for_no_other() {
-    let lane = lane(1);
-    let (one, other) = (enter(&lane, 1), enter(&lane, 1));
+    let queue = queue(1);
+    let (one, other) = (enter(&queue, 1), enter(&queue, 1));
     let (end, ended) = bounded::<()>(1);
     let (begun, begins) = bounded(1);
     one.push(0, Priority::Normal, &Watch::default(), move |_, _| {
@@ -264,8 +264,8 @@ fn a_context_that_has_ended_waits_for_no_other() {
 
 #[test]
 fn short_runs_have_a_thread_each() {
-    let lane = Lane::new("webnn test", 2, true);
-    let runs = enter(&lane, 2);
+    let queue = RunQueue::new("webnn test", 2, true);
+    let runs = enter(&queue, 2);
     let (sender, begun) = bounded(2);
     let barrier = Arc::new(std::sync::Barrier::new(2));
     for number in 0..2 {
@@ -318,12 +318,12 @@ fn what_is_lifted_starts_with_the_more_urgent() {
 fn stepping(harness: &Harness, steps: u64) -> Sender<()> {
     let (go, goes) = unbounded();
     let log = harness.log.clone();
-    harness.runs.push(100, Priority::Low, &Watch::default(), move |help, place| {
+    harness.runs.push(100, Priority::Low, &Watch::default(), move |help, active| {
         // So that its share is no matter.
         std::thread::sleep(Duration::from_millis(50));
         for step in 0..steps {
             goes.recv().unwrap();
-            place.give_way();
+            active.give_way();
             log.send(("step", step, help)).unwrap();
         }
     });
@@ -362,17 +362,17 @@ fn a_run_that_gives_way_has_its_share_of_the_time() {
     let harness = Harness::new(1);
     let (begun, begins) = bounded(1);
     let (ended, ends) = bounded(1);
-    harness.runs.push(0, Priority::Low, &Watch::default(), move |_, place| {
+    harness.runs.push(0, Priority::Low, &Watch::default(), move |_, active| {
         begins.recv().unwrap();
         let began = Instant::now();
-        while began.elapsed() - place.paused() < Duration::from_millis(20) {
-            place.give_way();
+        while began.elapsed() - active.paused() < Duration::from_millis(20) {
+            active.give_way();
         }
-        ended.send((began.elapsed(), place.paused())).unwrap();
+        ended.send((began.elapsed(), active.paused())).unwrap();
     });
     // There is always something more urgent.
     for number in 1..2000 {
-        let spin = move |_: usize, _: &Place| {
+        let spin = move |_: usize, _: &ActiveRun| {
             let started = Instant::now();
             while started.elapsed() < Duration::from_micros(200) {
                 std::hint::spin_loop();
@@ -404,14 +404,14 @@ fn who_gives_a_run_up_before_its_turn_has_it_done() {
 #[test]
 fn everything_is_done_also_after_the_lane_was_dropped() {
     let (sender, done) = unbounded();
-    let lane = lane(1);
-    let runs = enter(&lane, 1);
+    let queue = queue(1);
+    let runs = enter(&queue, 1);
     for number in 0..100 {
         let sender = sender.clone();
         runs.push(number, Priority::Normal, &Watch::default(), move |_, _| {
             sender.send((number, std::thread::current().name().map(String::from))).unwrap()
         });
     }
-    drop((lane, runs, sender));
+    drop((queue, runs, sender));
     assert!(done.iter().eq((0..100).map(|number| (number, Some("webnn test".into())))));
 }

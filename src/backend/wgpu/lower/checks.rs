@@ -4,15 +4,15 @@
 use super::kernel::{Kernel, WORKGROUP, grid};
 use super::lowering::{Lowering, Tensor, tensor};
 use crate::backend::wgpu::shader::{Scalar, size};
-use crate::compiler::{Check, Plan, Step};
+use crate::compiler::{Check, Schedule, Step};
 use crate::error::Result;
 use std::fmt::Write;
 
 /// Looks at what a step reads.
-pub fn look(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
+pub fn look(lowering: &mut Lowering<'_>, schedule: &Schedule, step: &Step) -> Result<()> {
     for check in &step.checks {
         let id = step.inputs[check.input];
-        let indices = tensor(&plan.values[id.0]);
+        let indices = tensor(&schedule.values[id.0]);
         if indices.count() == 0 {
             continue;
         }

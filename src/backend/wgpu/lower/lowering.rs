@@ -5,7 +5,7 @@ use crate::backend::wgpu::gpu_program::{
 };
 use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
-use crate::compiler::{Check, Place, Plan, Value, ValueId};
+use crate::compiler::{Check, Place, Schedule, Value, ValueId};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::host_memory::{Placement, Placements};
@@ -49,7 +49,7 @@ pub struct Lowering<'a> {
     sizes: Vec<u8>,
     places: HashMap<Vec<u32>, Memory>,
     steps: Vec<StepName>,
-    /// By output: whether the plan has one value there only.
+    /// By output: whether the schedule has one value there only.
     is_one_value: Vec<bool>,
     placements: Placements,
     checks: Vec<InputCheck>,
@@ -58,7 +58,7 @@ pub struct Lowering<'a> {
     /// What the next dispatch places, or looks at.
     placing: Option<usize>,
     looking: Option<usize>,
-    /// The plan's arena, and behind it what a step needs for itself.
+    /// The schedule's arena, and behind it what a step needs for itself.
     arena_length: usize,
     temporary: usize,
     longest: usize,
@@ -95,26 +95,26 @@ impl Operands {
 }
 
 impl<'a> Lowering<'a> {
-    pub fn new(target: &'a Target, plan: &Plan) -> Self {
-        let arena_length = plan.arena_length.next_multiple_of(crate::compiler::ALIGNMENT);
-        let constants = plan.constants.clone();
-        let read = plan.steps.iter().flat_map(|step| &step.inputs);
-        let read = read.map(|id| memory(&plan.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
-        let values_in = |output| plan.values.iter().filter(|value| value.place == Place::Output(output)).count();
+    pub fn new(target: &'a Target, schedule: &Schedule) -> Self {
+        let arena_length = schedule.arena_length.next_multiple_of(crate::compiler::ALIGNMENT);
+        let constants = schedule.constants.clone();
+        let read = schedule.steps.iter().flat_map(|step| &step.inputs);
+        let read = read.map(|id| memory(&schedule.values[id.0])).map(|memory| (memory.slot, memory.offset)).collect();
+        let values_in = |output| schedule.values.iter().filter(|value| value.place == Place::Output(output)).count();
         Lowering {
             target,
             constants,
             read,
             shaders: Vec::new(),
-            is_open: target.opens_shapes.unwrap_or(plan.shared.is_of_several()),
+            is_open: target.opens_shapes.unwrap_or(schedule.shared.is_of_several()),
             numbers: HashMap::new(),
             dispatches: Vec::new(),
             sizes: Vec::new(),
             places: HashMap::new(),
             steps: Vec::new(),
-            is_one_value: (0..plan.outputs.len()).map(|output| values_in(output) == 1).collect(),
-            placements: vec![None; plan.inputs.len()],
-            checks: InputCheck::of(plan),
+            is_one_value: (0..schedule.outputs.len()).map(|output| values_in(output) == 1).collect(),
+            placements: vec![None; schedule.inputs.len()],
+            checks: InputCheck::of(schedule),
             findings: Vec::new(),
             placing: None,
             looking: None,
@@ -281,7 +281,7 @@ fn memory(value: &Value) -> Memory {
     Memory { slot: value.place.into(), offset, length: value.descriptor.byte_length() }
 }
 
-/// The tensor of a value of the plan.
+/// The tensor of a value of the schedule.
 pub fn tensor(value: &Value) -> Tensor {
     let memory = memory(value);
     let shape = value.descriptor.shape.iter().map(|&size| size as usize).collect();

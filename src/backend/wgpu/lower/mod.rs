@@ -1,4 +1,4 @@
-//! Steps of a plan → dispatches. One file per family of operators, named as in `graph/ops/`.
+//! Steps of a schedule → dispatches. One file per family of operators, named as in `graph/ops/`.
 
 mod accumulate;
 #[cfg(test)]
@@ -45,31 +45,31 @@ mod workgroup;
 
 use super::gpu_program::GpuProgram;
 use super::target::Target;
-use crate::compiler::{Plan, Step, behind_inputs};
+use crate::compiler::{Schedule, Step, behind_inputs};
 use crate::error::Result;
 use crate::graph::Op;
 use crate::graph::ops::ByFamily;
 use lowering::{Lowering, Operands, tensor};
 
-/// The program of a plan.
+/// The program of a schedule.
 ///
 /// # Errors
 /// `OperationError` for what the target cannot do; those of `ask`, which is asked before each step.
-pub fn lower(plan: &Plan, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<GpuProgram> {
-    let mut lowering = Lowering::new(target, plan);
-    for step in &plan.steps {
+pub fn lower(schedule: &Schedule, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<GpuProgram> {
+    let mut lowering = Lowering::new(target, schedule);
+    for step in &schedule.steps {
         ask()?;
         lowering.begin_step(step.op.row().name, &step.label);
-        let lowered = checks::look(&mut lowering, plan, step).and_then(|()| self::step(&mut lowering, plan, step));
+        let lowered = checks::look(&mut lowering, schedule, step).and_then(|()| self::step(&mut lowering, schedule, step));
         lowered.map_err(|error| error.of(step.op.row().name, &step.label))?;
     }
-    let output_lengths = plan.outputs.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
+    let output_lengths = schedule.outputs.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
     Ok(lowering.finish(output_lengths))
 }
 
 /// Adds the dispatches of a step.
-fn step(lowering: &mut Lowering<'_>, plan: &Plan, step: &Step) -> Result<()> {
-    let tensors = |ids: &[crate::compiler::ValueId]| ids.iter().map(|id| tensor(&plan.values[id.0])).collect();
+fn step(lowering: &mut Lowering<'_>, schedule: &Schedule, step: &Step) -> Result<()> {
+    let tensors = |ids: &[crate::compiler::ValueId]| ids.iter().map(|id| tensor(&schedule.values[id.0])).collect();
     let operands = Operands { inputs: tensors(&step.inputs), outputs: tensors(&step.outputs), fused: step.fused.clone() };
     // All operands must fit into one kernel: else what is fused is done one by one.
     let most = lowering.target.most_bindings();

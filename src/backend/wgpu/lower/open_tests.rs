@@ -113,8 +113,8 @@ fn program(graph: Graph, half: bool, is_open: bool) -> GpuProgram {
     if is_open {
         graph.shared.expects_several();
     }
-    let plan = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
-    lower(&plan, &target(half), &|| Ok(())).unwrap()
+    let schedule = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
+    lower(&schedule, &target(half), &|| Ok(())).unwrap()
 }
 
 /// The lines of the table, and a few for each elementwise operator that has none.

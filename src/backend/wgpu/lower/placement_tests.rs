@@ -20,8 +20,8 @@ fn program(data_type: DataType, shapes: [&[u32]; 2], make: impl Fn(&mut GraphBui
     let inputs = [builder.input("past", past).unwrap(), builder.input("new", new).unwrap()];
     let outputs = make(&mut builder, inputs);
     let graph = builder.build(outputs.into_iter().map(|(name, id)| (name.to_owned(), id)).collect()).unwrap();
-    let plan = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
-    lower(&plan, &Target { opens_shapes: Some(false), ..super::open_tests::target(false) }, &|| Ok(())).unwrap()
+    let schedule = compile(graph, &chains_of(&Cpu::new(1))).unwrap();
+    lower(&schedule, &Target { opens_shapes: Some(false), ..super::open_tests::target(false) }, &|| Ok(())).unwrap()
 }
 
 fn concat(builder: &mut GraphBuilder, inputs: &[OperandId], axis: u32) -> OperandId {

@@ -8,7 +8,7 @@ use wgpu::{Instance, InstanceDescriptor, InstanceFlags};
 
 /// What a context asks for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct AdapterRequest {
     /// Whether an adapter that computes on the CPU will do when there is no other.
     pub software: bool,
     /// Whether the adapter that needs less power comes first.
@@ -65,14 +65,14 @@ fn instance() -> &'static Instance {
 static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
 
 /// Whether it is known already that there is no such adapter.
-pub fn is_absent(wish: Wish) -> bool {
-    ADAPTERS.get().is_some_and(|_| choose(wish).is_err())
+pub fn is_absent(request: AdapterRequest) -> bool {
+    ADAPTERS.get().is_some_and(|_| choose(request).is_err())
 }
 
-pub fn choose(wish: Wish) -> Result<Adapter> {
+pub fn choose(request: AdapterRequest) -> Result<Adapter> {
     let found = ADAPTERS.get_or_init(|| pollster::block_on(instance().enumerate_adapters(Backends::all())));
     let mut adapters = found.clone();
-    adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type, wish.low_power));
+    adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type, request.low_power));
     let names: Vec<String> = adapters.iter().map(|adapter| adapter.get_info().name).collect();
     let named = std::env::var("WEBNN_ADAPTER").ok().filter(|name| !name.is_empty());
     let fits = |adapter: &Adapter| {
@@ -80,7 +80,7 @@ pub fn choose(wish: Wish) -> Result<Adapter> {
         match &named {
             // Whoever names a software adapter has asked for it.
             Some(name) => info.name.to_lowercase().contains(&name.to_lowercase()),
-            None => wish.software || info.device_type != DeviceType::Cpu,
+            None => request.software || info.device_type != DeviceType::Cpu,
         }
     };
     adapters.into_iter().find(fits).ok_or_else(|| {

@@ -7,8 +7,8 @@ use super::adapter::required;
 use super::errors::checked;
 use super::exit::leave_devices_at_exit;
 use super::experimental::permission;
-use super::jobs::{Asked, Job, Order, Turn};
-use super::loss::{Listener, Loss, Tell, lock};
+use super::jobs::{Asked, Job, Order, QueuedJob};
+use super::loss::{Listener, Loss, OnLost, lock};
 use super::pipelines::Pipelines;
 use super::storage::Storage;
 use super::submitter::Submitter;
@@ -169,10 +169,10 @@ impl Device {
 
     /// Orders work. It fails with `InvalidStateError` when the context is refused everything before its turn comes.
     pub fn order(&self, job: Job, asked: &Arc<Asked>) {
-        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
-        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
+        let queued_job = Arc::new(QueuedJob { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.queued.push(Arc::downgrade(&queued_job)));
         // When the thread has ended the job is dropped, which reports it.
-        let _ = self.orders.send(Order::Job(turn));
+        let _ = self.orders.send(Order::Job(queued_job));
     }
 
     pub fn graph_begins(&self) {
@@ -193,8 +193,8 @@ impl Device {
     }
 
     /// Calls back once when the device is lost, or now if it is, as long as the result lives.
-    pub fn on_lost(&self, tell: Tell) -> Arc<Listener> {
-        self.loss.on_lost(tell)
+    pub fn on_lost(&self, notify: OnLost) -> Arc<Listener> {
+        self.loss.on_lost(notify)
     }
 
     /// The pipeline of a shader, whose entry point is `main`.
@@ -287,13 +287,13 @@ fn limits(adapter: &Adapter) -> wgpu::Limits {
 mod tests {
     use super::*;
     use crate::backend::wgpu::open::open;
-    use crate::backend::wgpu::runtime::adapter::Wish;
+    use crate::backend::wgpu::runtime::adapter::AdapterRequest;
     use crate::backend::wgpu::runtime::waiting::Reading;
     use crate::done::Done;
     use crate::memory::Bytes;
 
     fn device() -> Option<Arc<Device>> {
-        let found = open(Wish { software: true, ..Wish::default() });
+        let found = open(AdapterRequest { software: true, ..AdapterRequest::default() });
         found.inspect_err(|error| println!("not tested: {}", error.message())).ok()
     }
 
@@ -363,11 +363,11 @@ mod tests {
         let storage = Arc::new(device.storage(4).unwrap());
         let done = Done::new(move |result: Result<()>| drop(sender.send(result.unwrap_err().message().to_owned())));
         let job = Job::Write { to: storage, bytes: Bytes::zeroed(4).unwrap(), done };
-        let turn = Arc::new(Turn { job: Mutex::new(Some(job)), asked: asked.clone() });
-        asked.add(|waiting| waiting.turns.push(Arc::downgrade(&turn)));
+        let queued_job = Arc::new(QueuedJob { job: Mutex::new(Some(job)), asked: asked.clone() });
+        asked.add(|waiting| waiting.queued.push(Arc::downgrade(&queued_job)));
         asked.refuse("it was destroyed");
         assert_eq!(reports.try_recv().as_deref(), Ok("it was destroyed"));
-        assert!(lock(&turn.job).is_none());
+        assert!(lock(&queued_job.job).is_none());
         // Later work too.
         let (sender, reports) = unbounded();
         let (into, _) = crate::host_memory::leaked(4);

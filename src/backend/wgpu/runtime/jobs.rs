@@ -37,14 +37,14 @@ pub enum Job {
 pub type Commands = Box<dyn FnOnce() -> Result<wgpu::CommandBuffer> + Send>;
 
 pub enum Order {
-    Job(Arc<Turn>),
+    Job(Arc<QueuedJob>),
     /// To submit nothing: Mesa's llvmpipe destroys pipelines when something is submitted after they were let go.
     LetGo,
     Stop,
 }
 
 /// A job until its turn comes. Its context may take it away before.
-pub struct Turn {
+pub struct QueuedJob {
     pub job: Mutex<Option<Job>>,
     pub asked: Arc<Asked>,
 }
@@ -57,7 +57,7 @@ pub struct Asked(Mutex<Waiting>);
 pub struct Waiting {
     /// Why nothing more is done for the context.
     refused: Option<String>,
-    pub turns: Vec<Weak<Turn>>,
+    pub queued: Vec<Weak<QueuedJob>>,
     pub readings: Vec<WeakReading>,
     /// So many were alive when they were last looked through.
     alive: usize,
@@ -67,13 +67,13 @@ impl Asked {
     /// Refuses everything that was asked for and is asked for later. Nobody writes to the caller's memory any more
     /// when this returns.
     pub fn refuse(&self, why: &str) {
-        let (turns, readings) = {
+        let (queued, readings) = {
             let mut waiting = lock(&self.0);
             waiting.refused.get_or_insert_with(|| why.to_owned());
-            (std::mem::take(&mut waiting.turns), std::mem::take(&mut waiting.readings))
+            (std::mem::take(&mut waiting.queued), std::mem::take(&mut waiting.readings))
         };
-        for turn in turns.iter().filter_map(Weak::upgrade) {
-            let job = lock(&turn.job).take();
+        for queued_job in queued.iter().filter_map(Weak::upgrade) {
+            let job = lock(&queued_job.job).take();
             if let Some(job) = job {
                 job.refuse(why);
             }
@@ -90,10 +90,10 @@ impl Asked {
     pub fn add(&self, add: impl FnOnce(&mut Waiting)) {
         let refused = {
             let mut waiting = lock(&self.0);
-            if waiting.turns.len() + waiting.readings.len() > 2 * waiting.alive + 64 {
-                waiting.turns.retain(|turn| turn.strong_count() > 0);
+            if waiting.queued.len() + waiting.readings.len() > 2 * waiting.alive + 64 {
+                waiting.queued.retain(|queued_job| queued_job.strong_count() > 0);
                 waiting.readings.retain(|reading| reading.upgrade().is_some());
-                waiting.alive = waiting.turns.len() + waiting.readings.len();
+                waiting.alive = waiting.queued.len() + waiting.readings.len();
             }
             add(&mut waiting);
             waiting.refused.clone()

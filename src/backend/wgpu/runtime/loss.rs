@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Loss(Mutex<(Option<String>, Vec<Weak<Listener>>)>);
 
 /// Is told once when the device is lost.
-pub struct Listener(Mutex<Option<Tell>>);
+pub struct Listener(Mutex<Option<OnLost>>);
 
-pub type Tell = Box<dyn FnOnce(String) + Send>;
+pub type OnLost = Box<dyn FnOnce(String) + Send>;
 
 /// Nothing that runs under these locks leaves the contents half changed.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -17,9 +17,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listener {
-    fn tell(&self, message: String) {
-        if let Some(tell) = lock(&self.0).take() {
-            tell(message);
+    fn notify(&self, message: String) {
+        if let Some(notify) = lock(&self.0).take() {
+            notify(message);
         }
     }
 }
@@ -31,7 +31,7 @@ impl Loss {
             state.0.get_or_insert_with(|| message.to_owned());
             std::mem::take(&mut state.1)
         };
-        listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.tell(message.to_owned()));
+        listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.notify(message.to_owned()));
     }
 
     /// Why the device was lost, if it was.
@@ -40,8 +40,8 @@ impl Loss {
     }
 
     /// Calls back once when the device is lost, or now if it is, as long as the result lives.
-    pub fn on_lost(&self, tell: Tell) -> Arc<Listener> {
-        let listener = Arc::new(Listener(Mutex::new(Some(tell))));
+    pub fn on_lost(&self, notify: OnLost) -> Arc<Listener> {
+        let listener = Arc::new(Listener(Mutex::new(Some(notify))));
         let already = {
             let mut state = lock(&self.0);
             state.1.retain(|other| other.strong_count() > 0);
@@ -49,7 +49,7 @@ impl Loss {
             state.0.clone()
         };
         if let Some(message) = already {
-            listener.tell(message);
+            listener.notify(message);
         }
         listener
     }

@@ -2,7 +2,7 @@
 
 use super::errors::checked;
 use super::findings::{Doubts, Findings};
-use super::jobs::{Asked, Commands, Job, Order, Turn};
+use super::jobs::{Asked, Commands, Job, Order, QueuedJob};
 use super::loss::{Loss, lock};
 use super::storage::Storage;
 use super::waiting::{Flight, Reading, Submission};
@@ -36,15 +36,15 @@ impl Submitter {
     /// Runs until it is told to stop, or nobody is left to give orders.
     pub fn run(self, orders: &Receiver<Order>, ending: Sender<()>) {
         loop {
-            let turn = match orders.recv() {
-                Ok(Order::Job(turn)) => Some(turn),
+            let queued_job = match orders.recv() {
+                Ok(Order::Job(queued_job)) => Some(queued_job),
                 Ok(Order::LetGo) => None,
                 Ok(Order::Stop) | Err(_) => break,
             };
             // Waits when the device is far behind. Until then the job can be taken away.
             self.flight.enter();
-            let submitted = match turn {
-                Some(turn) => self.submit(&turn),
+            let submitted = match queued_job {
+                Some(queued_job) => self.submit(&queued_job),
                 None if self.stopping.load(Ordering::Relaxed) => None,
                 None => self.checked(|| Ok(self.queue.submit([]))).ok(),
             };
@@ -60,7 +60,7 @@ impl Submitter {
     }
 
     /// Submits a job, if there is something left of it to do.
-    fn submit(&self, Turn { job, asked }: &Turn) -> Option<Submission> {
+    fn submit(&self, QueuedJob { job, asked }: &QueuedJob) -> Option<Submission> {
         let job = lock(job).take();
         match job {
             None => None,

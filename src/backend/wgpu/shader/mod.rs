@@ -1,12 +1,12 @@
 //! Shaders: how the elements of each data type lie in memory, and the text around a kernel's own.
 
+mod positions;
 mod scalar;
 mod size;
-mod walk;
 
+pub use positions::coordinates;
 pub use scalar::{Scalar, float, wrap};
 pub use size::{Size, literal, real, signed, size, uniform};
-pub use walk::coordinates;
 
 use super::target::Features;
 use crate::graph::DataType;

@@ -1,6 +1,6 @@
 //! MultiHeadAttention of com.microsoft.
 
-use super::fixed::Shared;
+use super::fixed::SharedBufferCaches;
 use super::padding::with_mask;
 use super::{Attention, add_bias, causal_bias, default_scale, join_heads, longest, split_heads, type_of_scores, with_past};
 use crate::graph::{DataType, OperandId};
@@ -84,7 +84,7 @@ pub fn multi_head(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !is_shared && node.optional(9).is_some() {
         return Err("cache_indirection without a cache and past_sequence_length".into());
     }
-    let shared = is_shared.then(|| Shared::of(node, [8, 9], batch, new, emit)).transpose()?;
+    let shared = is_shared.then(|| SharedBufferCaches::of(node, [8, 9], batch, new, emit)).transpose()?;
     let (key, value, presents) = match &shared {
         None => {
             let presents = [with_past(node, 6, key, emit)?, with_past(node, 7, value, emit)?];

@@ -44,7 +44,7 @@ pub fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Em
 
 /// Caches of a fixed size [batch, heads, size, head size], into which new rows are written behind those that count. The model says how many
 /// count in all sequences alike.
-pub struct Shared {
+pub struct SharedBufferCaches {
     /// [batch, 1, 1, 1]: how many rows count before, and the last position that counts.
     begin: OperandId,
     last: OperandId,
@@ -52,9 +52,15 @@ pub struct Shared {
     beams: Option<OperandId>,
 }
 
-impl Shared {
+impl SharedBufferCaches {
     /// `length` and `beams`: the positions of these inputs; `new` rows are written.
-    pub fn of(node: &Node<'_>, [length, beams]: [usize; 2], batch: u32, new: u32, emit: &mut Emit<'_>) -> Mapped<Shared> {
+    pub fn of(
+        node: &Node<'_>,
+        [length, beams]: [usize; 2],
+        batch: u32,
+        new: u32,
+        emit: &mut Emit<'_>,
+    ) -> Mapped<SharedBufferCaches> {
         let length = emit.input(node, length)?;
         if emit.shape(length).iter().product::<u32>() != 1 {
             return Err(format!("past_sequence_length of shape {:?}, allowed one element", emit.shape(length)).into());
@@ -71,7 +77,7 @@ impl Shared {
             }
         }
         let begin = emit.expand(length, &[batch, 1, 1, 1])?;
-        Ok(Shared { begin, last: emit.with(BinaryKind::Add, begin, f64::from(new) - 1.0)?, beams })
+        Ok(SharedBufferCaches { begin, last: emit.with(BinaryKind::Add, begin, f64::from(new) - 1.0)?, beams })
     }
 
     pub fn written(&self, past: OperandId, new: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {

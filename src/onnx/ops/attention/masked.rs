@@ -1,6 +1,6 @@
 //! DecoderMaskedMultiHeadAttention of com.microsoft: one query of each sequence, and a cache.
 
-use super::fixed::Shared;
+use super::fixed::SharedBufferCaches;
 use super::padding::with_mask;
 use super::{Attention, default_scale, join_heads, longest, split_heads, type_of_scores, with_past};
 use crate::onnx::emit::Emit;
@@ -52,7 +52,7 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
                     (presents[0], presents[1], presents)
                 }
                 true => {
-                    let shared = Shared::of(node, [7, 9], emit.shape(query)[0], 1, emit)?;
+                    let shared = SharedBufferCaches::of(node, [7, 9], emit.shape(query)[0], 1, emit)?;
                     let presents =
                         [shared.written(emit.input(node, 5)?, key, emit)?, shared.written(emit.input(node, 6)?, value, emit)?];
                     let rows = longest(node, (7, 1), [mask, bias], node.has_output(3), emit)?;

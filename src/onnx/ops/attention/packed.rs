@@ -1,6 +1,6 @@
 //! Attention of com.microsoft: queries, keys and values come from one product with packed weights.
 
-use super::fixed::Shared;
+use super::fixed::SharedBufferCaches;
 use super::padding::with_mask;
 use super::{Attention, add_bias, causal_bias, default_scale, join_heads, split_heads, type_of_scores};
 use crate::graph::OperandId;
@@ -82,7 +82,7 @@ fn attend(
                 (key, value) = (presents[0], presents[1]);
             }
             Some(length) => {
-                let own = Shared::of(node, [length, usize::MAX], batches, queries, emit)?;
+                let own = SharedBufferCaches::of(node, [length, usize::MAX], batches, queries, emit)?;
                 presents = [own.written(pasts[0], key, emit)?, own.written(pasts[1], value, emit)?];
                 // A mask is as wide as the longest sequence is long.
                 let longest =

@@ -8,7 +8,7 @@
 //! Softmaxes along the text are the exception: what a mask of the model leaves is small, but not always nothing, so these see minus infinity
 //! behind the end by an input of their own ([`hide`]). So a mask is needed only where a model takes a mean, and then it must be proved to do that.
 //!
-//! A joined run has several texts. That these are apart is proved as for runs of equal shapes ([`super::walk`]), for one text of the full length
+//! A joined run has several texts. That these are apart is proved as for runs of equal shapes ([`super::analyse`]), for one text of the full length
 //! and for several. What is added to the scores of a text depends on its own length only, so they are apart in the changed graph as well.
 
 mod hide;
@@ -17,7 +17,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use super::{Reason, Refusal, walk};
+use super::{Reason, Refusal, analyse};
 use crate::error::{Error, Kind};
 use crate::graph::{DataType, Graph, Op, OperandId, Source as From};
 use crate::onnx::{Export, ImportError, InputShape, Part, Place, Source, import_part};
@@ -74,7 +74,7 @@ impl State {
 }
 
 /// The graph of one text, compared with that of a shorter one.
-struct Walk<'a> {
+struct LengthAnalysis<'a> {
     long: &'a Graph,
     short: &'a Graph,
     /// By operand of both.
@@ -129,12 +129,12 @@ impl Program {
 
 /// The graph for several texts, changed as the proof for one asks for it.
 fn hidden(graph: Graph, one: &Graph, proof: &Proof) -> Result<Graph, Refusal> {
-    let walk = walk(one, &graph)?;
-    let texts = walk.factor;
+    let analysis = analyse(one, &graph)?;
+    let texts = analysis.factor;
     // By their results for one text.
     let mut many: HashMap<OperandId, (usize, super::Rows)> = HashMap::new();
     for (position, node) in graph.nodes.iter().enumerate().filter(|(_, node)| matches!(node.op, Op::Softmax(_))) {
-        if let Some(&(twin, rows)) = walk.pairs.get(&node.outputs[0]) {
+        if let Some(&(twin, rows)) = analysis.pairs.get(&node.outputs[0]) {
             many.insert(twin, (position, rows));
         }
     }
@@ -147,7 +147,7 @@ fn hidden(graph: Graph, one: &Graph, proof: &Proof) -> Result<Graph, Refusal> {
         let rows = rows.ok_or_else(|| refuse("all texts have its result in common"))?;
         softmaxes.push(hide::Softmax { position, rows, keys });
     }
-    drop(walk);
+    drop(analysis);
     hide(graph, texts, proof.length, &softmaxes).map_err(Refusal::of_model)
 }
 
@@ -201,15 +201,15 @@ fn proof(short: &Graph, long: &Graph) -> Result<Proof, Refusal> {
             node.op.visit(&mut |_, id| is_looked_at[id.0 as usize] = true);
         }
     }
-    let mut walk = Walk { long, short, states, is_looked_at, sizes, softmaxes: Vec::new() };
+    let mut analysis = LengthAnalysis { long, short, states, is_looked_at, sizes, softmaxes: Vec::new() };
     for position in 0..long.operands.len() {
-        walk.leaf(OperandId(position as u32)).map_err(Refusal::of_model)?;
+        analysis.leaf(OperandId(position as u32)).map_err(Refusal::of_model)?;
     }
     for (position, node) in long.nodes.iter().enumerate() {
         let refuse = |reason| Refusal { node: node.label.clone(), operator: node.op.row().name.to_owned(), reason };
-        walk.node(position).map_err(refuse)?;
+        analysis.node(position).map_err(refuse)?;
     }
-    let Walk { softmaxes, sizes: [_, length], .. } = walk;
+    let LengthAnalysis { softmaxes, sizes: [_, length], .. } = analysis;
     Ok(Proof { softmaxes, length })
 }
 
@@ -229,7 +229,7 @@ fn sizes(short: &Graph, long: &Graph) -> Result<[u32; 2], Refusal> {
     found.filter(|[less, more]| less < more).ok_or_else(|| Refusal::of_model("no input that counts has a length"))
 }
 
-impl Walk<'_> {
+impl LengthAnalysis<'_> {
     fn shape(&self, id: OperandId) -> &[u32] {
         &self.long.descriptor(id).shape
     }

@@ -1,7 +1,7 @@
 //! The rules of the proof: what stands behind the results of operators. What has no rule is refused.
 
 use super::interval::{ANYTHING, FINITE, Interval, ZERO, elementwise, from_to, numbers};
-use super::{State, Tail, Walk};
+use super::{LengthAnalysis, State, Tail};
 use crate::graph::attribute::UnsignedOrList;
 use crate::graph::ops::Elementwise;
 use crate::graph::ops::check::CheckIndices;
@@ -34,7 +34,7 @@ fn tail(axis: usize, numbers: Interval) -> Tail {
     Tail { axis, numbers, is_even: false, is_alike: numbers.is_finite() }
 }
 
-impl Walk<'_> {
+impl LengthAnalysis<'_> {
     /// What is known of the outputs of the node at a position.
     pub(super) fn rule(&mut self, position: usize, inputs: &[OperandId]) -> Found {
         let (long, short) = (self.long, self.short);

@@ -1,6 +1,6 @@
 //! Texts that end earlier than the longest of a joined run give what they give alone; what sees the places behind their ends is refused.
 
-use super::super::walk;
+use super::super::analyse;
 use super::{Refusal, hidden, proof};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::attribute::Modulo;
@@ -203,7 +203,7 @@ fn part(all: &[u8], shape: &[u32], first: &[u32], sizes: &[u32]) -> Vec<f32> {
 #[track_caller]
 fn fits(build: impl Fn(&mut Sketch)) {
     let (one, many) = (graph(1, LENGTH, &build), graph(TEXTS.len() as u32, LENGTH, &build));
-    let rows = walk(&one, &many).unwrap();
+    let rows = analyse(&one, &many).unwrap();
     let outputs: Vec<_> = many.outputs.iter().map(|(_, id)| (many.descriptor(*id).clone(), rows.rows(*id))).collect();
     drop(rows);
     let proofs = TEXTS.map(|length| {

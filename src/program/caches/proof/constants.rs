@@ -1,6 +1,6 @@
 //! Constants that importing may have computed from sizes.
 
-use super::{Front, Refusal, State, Walk};
+use super::{Front, PaddingAnalysis, Refusal, State};
 use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::program::caches::padding::{PaddingInput, Slopes};
@@ -81,7 +81,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-impl Walk<'_> {
+impl PaddingAnalysis<'_> {
     /// How a constant contains those for shorter lengths.
     pub(super) fn constant(
         &mut self,

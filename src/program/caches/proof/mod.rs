@@ -70,7 +70,7 @@ pub fn in_bucket_of(
             return Err("graphs of other forms for other lengths".into());
         }
     }
-    let mut walk = Walk {
+    let mut analysis = PaddingAnalysis {
         graph: &graph,
         shorter,
         states: Vec::new(),
@@ -79,23 +79,23 @@ pub fn in_bucket_of(
         places: Vec::new(),
     };
     // A constant or an input may stand behind the nodes that do not use it: these come first.
-    walk.states = vec![State::Exact; graph.operands.len()];
+    analysis.states = vec![State::Exact; graph.operands.len()];
     for position in 0..graph.operands.len() {
-        walk.leaf(OperandId(position as u32), &front_of)?;
+        analysis.leaf(OperandId(position as u32), &front_of)?;
     }
     for position in 0..graph.nodes.len() {
-        walk.node(position).map_err(|reason| format!("{}: {reason}", graph.nodes[position].op.row().name))?;
+        analysis.node(position).map_err(|reason| format!("{}: {reason}", graph.nodes[position].op.row().name))?;
     }
     for (name, id) in &graph.outputs {
-        if !fits(name, walk.states[id.0 as usize]) {
+        if !fits(name, analysis.states[id.0 as usize]) {
             return Err(format!("the output {name:?} is not as long as the rows that count"));
         }
     }
-    let Walk { padding_inputs, softmaxes, places, .. } = walk;
+    let PaddingAnalysis { padding_inputs, softmaxes, places, .. } = analysis;
     Ok(with_padding_inputs(what, graph, padding_inputs, &softmaxes, &places))
 }
 
-struct Walk<'a> {
+struct PaddingAnalysis<'a> {
     graph: &'a Graph,
     /// With how many rows they have less.
     shorter: [(&'a Graph, usize); 2],
@@ -107,7 +107,7 @@ struct Walk<'a> {
     places: Vec<(usize, OperandId)>,
 }
 
-impl Walk<'_> {
+impl PaddingAnalysis<'_> {
     fn shape(&self, id: OperandId) -> &[u32] {
         &self.graph.descriptor(id).shape
     }

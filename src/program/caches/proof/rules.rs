@@ -1,6 +1,6 @@
 //! The rules of the proof: how the outputs of an operator contain the shorter ones. What has no rule is refused.
 
-use super::{Front, Refusal, State, Walk};
+use super::{Front, PaddingAnalysis, Refusal, State};
 use crate::graph::attribute::UnsignedOrList;
 use crate::graph::ops::Elementwise;
 use crate::graph::ops::cumulative::CumulativeSum;
@@ -24,7 +24,7 @@ fn along(axis: Option<usize>, front: Front) -> Outputs {
     axis.map(|axis| vec![State::Padded { axis, front }]).ok_or_else(|| Refusal::from("a result without the rows"))
 }
 
-impl Walk<'_> {
+impl PaddingAnalysis<'_> {
     /// How a value is longer, if it is.
     fn padded(&self, id: OperandId) -> Option<(usize, Front)> {
         match self.state(id) {

@@ -23,9 +23,9 @@ fn snapshot(graph: &Graph) -> String {
         for threads in [1, 2] {
             let target = Target::described(isa, threads);
             let capabilities = CpuCapabilities { cancel: Cancel::default(), target, is_of_build: true };
-            let plan = compile(graph.clone(), &capabilities).expect("memory");
+            let schedule = compile(graph.clone(), &capabilities).expect("memory");
             let mut text = String::new();
-            for (step, name) in choices(plan, &target) {
+            for (step, name) in choices(schedule, &target) {
                 let _ = writeln!(text, "{name:28} {step}");
             }
             texts.entry(text).or_default().push(format!("{} with {threads}", isa.name));

@@ -25,9 +25,9 @@ pub struct Windows {
 }
 
 impl Windows {
-    pub fn of(plan: &ConvDesc<'_>) -> Windows {
-        let zeros = AlignedBuffer::zeros(plan.sizes.length());
-        Windows { sizes: plan.sizes, channels: plan.channels, over: plan.sizes.over(), zeros }
+    pub fn of(desc: &ConvDesc<'_>) -> Windows {
+        let zeros = AlignedBuffer::zeros(desc.sizes.length());
+        Windows { sizes: desc.sizes, channels: desc.channels, over: desc.sizes.over(), zeros }
     }
 
     /// Numbers of a row.

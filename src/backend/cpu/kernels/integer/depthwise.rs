@@ -90,7 +90,7 @@ impl<'a> Operands<'a> {
 
 fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     /// Calls back with the plan of the convolution of numbers, which borrows the filter.
-    fn with_plan<T>(
+    fn with_desc<T>(
         operands: &Operands<'_>,
         problem: &Problem<'_>,
         target: &Target,
@@ -101,19 +101,19 @@ fn accept_dequantized<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a
         let (fused, _) = Quantized::split(problem);
         let problem = Problem { dequantized: &[], fused, inputs: &inputs, ..*problem };
         let image = problem.input(operands.left.input).shape;
-        depthwise::plan(operands.op, image, &problem, target).map(done)
+        depthwise::desc(operands.op, image, &problem, target).map(done)
     }
     let operands = Operands::of(problem)?;
     let (_, quantize) = Quantized::split(problem);
-    let fuses = with_plan(&operands, problem, target, |plan| plan.finish.is_whole)?;
+    let fuses = with_desc(&operands, problem, target, |desc| desc.finish.is_whole)?;
     require(quantize.is_none() || fuses, UNFUSED)?;
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
         let consumed = operands.consumed.clone();
-        let built = |plan: depthwise::DepthwiseDesc<'_>| {
-            expand_depthwise::build_dequantized(operands.left, plan, quantize, consumed, target.threads)
+        let built = |desc: depthwise::DepthwiseDesc<'_>| {
+            expand_depthwise::build_dequantized(operands.left, desc, quantize, consumed, target.threads)
         };
-        Ok(with_plan(&operands, &problem, &target, built)?)
+        Ok(with_desc(&operands, &problem, &target, built)?)
     }))
 }
 

@@ -3,9 +3,9 @@
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::kernels::tests::numbers;
-use crate::backend::cpu::testing::{both, planned};
+use crate::backend::cpu::testing::{both, scheduled};
 use crate::compiler::testing::Preferring;
-use crate::compiler::{Fusing, Plan, Preferences, compile};
+use crate::compiler::{Fusing, Preferences, Schedule, compile};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, QuantizeLinear};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -16,14 +16,14 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
 use std::sync::Arc;
 
-fn names(plan: &Plan) -> Vec<String> {
+fn names(schedule: &Schedule) -> Vec<String> {
     let name = |op: &Op| op.row().name.to_string();
     let step = |step: &crate::compiler::Step| {
         let integers = if step.dequantized.is_empty() { "" } else { "integer " };
         let all: Vec<String> = [&step.op].into_iter().chain(&step.fused).map(name).collect();
         format!("{integers}{}", all.join(" "))
     };
-    plan.steps.iter().map(step).collect()
+    schedule.steps.iter().map(step).collect()
 }
 
 struct Sketch(GraphBuilder);
@@ -117,9 +117,9 @@ fn products_are_of_integers() {
     let second = sketch.push(Matmul { a: left, b: weights });
     let output = sketch.push(Binary { kind: BinaryKind::Add, a: second, b: left });
     let graph = sketch.build(&[output]);
-    let plan = planned(&graph, &Cpu::new(1));
+    let schedule = scheduled(&graph, &Cpu::new(1));
     let expected = ["quantizeLinear", "integer matmul add relu quantizeLinear", "dequantizeLinear", "integer matmul add"];
-    assert_eq!(names(&plan), expected);
+    assert_eq!(names(&schedule), expected);
     assert_near(&graph);
 }
 
@@ -159,9 +159,9 @@ fn operands_may_be_moved_in_between() {
         bias: None,
     });
     let graph = sketch.build(&[conv]);
-    let plan = planned(&graph, &Cpu::new(1));
+    let schedule = scheduled(&graph, &Cpu::new(1));
     let expected = ["quantizeLinear", "transpose", "integer conv2d relu quantizeLinear", "integer conv2d", "transpose"];
-    assert_eq!(names(&plan), expected);
+    assert_eq!(names(&schedule), expected);
     assert_near(&graph);
 }
 
@@ -186,7 +186,7 @@ fn both_operands_may_be_computed() {
             let product = sketch.push(Matmul { a, b });
             let output = sketch.rounded(product, 4, 0.125);
             let graph = sketch.build(&[output]);
-            let found = names(&planned(&graph, &Cpu::new(1)));
+            let found = names(&scheduled(&graph, &Cpu::new(1)));
             assert_eq!(found.last().unwrap(), "integer matmul div replaceNaN clamp add sub mul");
             assert_near(&graph);
         }
@@ -208,7 +208,7 @@ fn what_is_no_product_of_integers_is_as_before() {
     let (a, b) = (sketch.rounded(product, 2, 0.3), sketch.rounded(turned, 2, 0.3));
     let output = sketch.push(Matmul { a, b });
     let graph = sketch.build(&[output]);
-    assert!(planned(&graph, &Cpu::new(1)).steps.iter().all(|step| step.dequantized.is_empty()));
+    assert!(scheduled(&graph, &Cpu::new(1)).steps.iter().all(|step| step.dequantized.is_empty()));
     let [found, expected] = both(&graph).map(|outputs| floats(&outputs[0]));
     let most = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
     // A value between two steps may be rounded the other way.
@@ -252,7 +252,7 @@ fn sums_of_integers_stay_whole() {
         });
     }
     let graph = sketch.build(&[sum.unwrap()]);
-    let found = names(&planned(&graph, &Cpu::new(1)));
+    let found = names(&scheduled(&graph, &Cpu::new(1)));
     assert!(found.contains(&"integer conv2d cast".into()), "{found:?}");
     let [found, expected] = both(&graph);
     assert_eq!(found, expected);
@@ -276,7 +276,7 @@ fn products_of_bytes_are_one_step() {
     let sum = sketch.push(Binary { kind: BinaryKind::Add, a: scaled, b: bias });
     let output = sketch.push(Activation { kind: ActivationKind::Relu, input: sum });
     let graph = sketch.build(&[output]);
-    let found = names(&planned(&graph, &Cpu::new(1)));
+    let found = names(&scheduled(&graph, &Cpu::new(1)));
     assert_eq!(found, ["dynamicQuantizeLinear", "mul", "quantizedMatmul cast mul add relu"]);
     assert_near(&graph);
     // Without a kernel that would do all of it.
@@ -291,7 +291,7 @@ fn products_of_bytes_are_one_step() {
     let sums = sketch.push(Cast { input: product, data_type: DataType::Float32 });
     let output = sketch.quantize(sums, 2, DataType::Uint8, 8.0, 100);
     let graph = sketch.build(&[output]);
-    assert_eq!(names(&planned(&graph, &Cpu::new(1))).last().unwrap(), "quantizedMatmul cast quantizeLinear");
+    assert_eq!(names(&scheduled(&graph, &Cpu::new(1))).last().unwrap(), "quantizedMatmul cast quantizeLinear");
     let [found, expected] = both(&graph);
     assert_eq!(found, expected);
 }
@@ -326,7 +326,7 @@ fn sums_of_integers_become_numbers_again() {
     let scale = sketch.push(Binary { kind: BinaryKind::Mul, a: most, b: small });
     let output = sketch.push(Binary { kind: BinaryKind::Mul, a: sum, b: scale });
     let graph = sketch.build(&[output]);
-    let found = names(&planned(&graph, &Cpu::new(1)));
+    let found = names(&scheduled(&graph, &Cpu::new(1)));
     assert!(found.contains(&"integer conv2d cast add cast mul".into()), "{found:?}");
     assert_near(&graph);
 }
@@ -352,8 +352,8 @@ fn what_is_dequantized_as_it_was_quantized_is_only_rounded() {
         let cpu = Cpu::new(1);
         let quick = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
         for (preferences, expected) in [(quick, 2), (cpu.capabilities().preferences(), 1)] {
-            let plan = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
-            let dequantizes = names(&plan).iter().filter(|name| name.contains("dequantizeLinear")).count();
+            let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
+            let dequantizes = names(&schedule).iter().filter(|name| name.contains("dequantizeLinear")).count();
             assert_eq!(dequantizes, expected);
         }
         let [found, expected] = both(&graph);

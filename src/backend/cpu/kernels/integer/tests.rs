@@ -237,7 +237,7 @@ struct Bytes<'a> {
 
 /// One of the ways in which sums go on is that number.
 #[expect(clippy::too_many_lines, reason = "a graph, and the same in plain loops")]
-fn check_bytes(case: &Bytes<'_>, turn: usize) {
+fn check_bytes(case: &Bytes<'_>, round: usize) {
     let ([batches_a @ .., rows, depth], [batches_b @ .., _, columns]) = (case.a.1, case.b.1) else { unreachable!() };
     let (rows, depth, columns) = (*rows, *depth, *columns);
     let batches = if batches_a.len() > batches_b.len() { batches_a } else { batches_b };
@@ -290,8 +290,8 @@ fn check_bytes(case: &Bytes<'_>, turn: usize) {
         (vec![to_float.clone(), add(BinaryKind::Mul, 5), add(BinaryKind::Add, 6)], Float32),
         (vec![add(BinaryKind::Add, 4), to_float, add(BinaryKind::Mul, 5)], Float32),
     ];
-    // Whether operands are known changes from turn to turn.
-    let number_of_chain = (turn + turn / 2) % chains.len();
+    // Whether operands are known changes from round to round.
+    let number_of_chain = (round + round / 2) % chains.len();
     let (fused, data_type) = &chains[number_of_chain];
     let expected: Vec<u32> = (0..expected.len())
         .map(|i| {
@@ -315,7 +315,7 @@ fn check_bytes(case: &Bytes<'_>, turn: usize) {
         })
         .collect();
     for (isa, tiles) in instruction_sets().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
-        let threads = 1 + 2 * (turn / 8 % 2);
+        let threads = 1 + 2 * (round / 8 % 2);
         let problem = Problem {
             prologue: &[],
             dequantized: &[],
@@ -354,7 +354,7 @@ fn products_of_bytes_are_exact() {
         (&[9, 13], &[2, 13, 5]),
         (&[40, 32], &[1, 32, 64]),
     ];
-    let mut turn = 0;
+    let mut round = 0;
     for (a, b) in shapes {
         let (columns, one) = ([b[b.len() - 1]], [1]);
         for of_a in [Uint8, Int8] {
@@ -363,8 +363,8 @@ fn products_of_bytes_are_exact() {
                     for zeros_b in [None, Some(&columns[..]), Some(&one)] {
                         for is_known in [false, true] {
                             let (a, b) = ((of_a, a, zero_a), (of_b, b, zeros_b));
-                            check_bytes(&Bytes { a, b, is_known, is_extreme: false }, turn);
-                            turn += 1;
+                            check_bytes(&Bytes { a, b, is_known, is_extreme: false }, round);
+                            round += 1;
                         }
                     }
                 }
@@ -376,7 +376,7 @@ fn products_of_bytes_are_exact() {
 /// The greatest sums of every sign, of a depth that is odd, and of one beyond which they wrap around.
 #[test]
 fn products_of_the_greatest_bytes_are_exact() {
-    let mut turn = 0;
+    let mut round = 0;
     for depth in [1025, 40_001] {
         for of_a in [Uint8, Int8] {
             for of_b in [Uint8, Int8] {
@@ -384,8 +384,8 @@ fn products_of_the_greatest_bytes_are_exact() {
                 for zeros_b in [None, Some(&[][..])] {
                     for is_known in [false, true] {
                         let (a, b) = ((of_a, &[2, depth][..], Some(zero_a)), (of_b, &[depth, 3][..], zeros_b));
-                        check_bytes(&Bytes { a, b, is_known, is_extreme: true }, turn);
-                        turn += 1;
+                        check_bytes(&Bytes { a, b, is_known, is_extreme: true }, round);
+                        round += 1;
                     }
                 }
             }

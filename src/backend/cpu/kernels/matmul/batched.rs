@@ -78,8 +78,8 @@ impl Stack {
         if columns > 1 || self.stride > 1 || rows <= gemv::MOST {
             return self;
         }
-        let turn = |[row, column]: [usize; 2]| [column, row];
-        let (left_strides, right_strides) = (turn(right_strides), turn(left_strides));
+        let transposed = |[row, column]: [usize; 2]| [column, row];
+        let (left_strides, right_strides) = (transposed(right_strides), transposed(left_strides));
         let shape = Shape { rows: 1, depth, columns: rows, left_strides, right_strides };
         let positions = self.positions.into_iter().map(|[left, right, place]| [right, left, place]).collect();
         Stack { shape, left: self.right, right: self.left, positions, stride: rows, ..self }

@@ -47,8 +47,8 @@ fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 fn accept_pointwise_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let gemm = bf16::for_products_alone(target)?;
-    let plan = conv::plan(problem, target)?;
-    require(plan.is_pointwise(), "several groups, a window, strides or padding")?;
+    let desc = conv::desc(problem, target)?;
+    require(desc.is_pointwise(), "several groups, a window, strides or padding")?;
     let op = problem.conv2d()?;
     let (filter, [columns, depth, height, width]) = Filter::of(op, problem)?;
     // Of a larger one a single weight may be left that any window has over the image; it is not the first.
@@ -101,19 +101,19 @@ fn packed<'a>(product: Product<'a>, gemm: &'static Microkernels, problem: &Probl
 fn accept_conv_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let gemm = bf16::for_products_alone(target)?;
     let op = problem.conv2d()?;
-    let plan = conv::plan_of_pairs(problem, target)?;
+    let desc = conv::desc_of_pairs(problem, target)?;
     let bias = match op.bias {
         Some(id) => Some((id.0 as usize, problem.input(id).constant_elements()?)),
         None => None,
     };
     let (problem, target) = (*problem, *target);
     Ok(Box::new(move || {
-        let windows = Windows::of(&plan);
-        let [rows, columns] = plan.output();
+        let windows = Windows::of(&desc);
+        let [rows, columns] = desc.output();
         let depth = windows.depth();
         let shape = Shape { rows, depth, columns, left_strides: [depth, 1], right_strides: [columns, 1] };
         let gemm = gemm.for_product(rows, columns, target.caches);
-        let right = plan.pack(gemm);
+        let right = desc.pack(gemm);
         let chunks = Chunks::new(gemm, &shape, target.threads);
         let mut consumed = smallvec![op.filter.0 as usize];
         consumed.extend(bias.iter().map(|(position, _)| *position));

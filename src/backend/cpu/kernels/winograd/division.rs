@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_plan_for_anything() {
+    fn anything_can_be_divided() {
         for threads in [1, 2, 3, 64] {
             for (numbers, filter) in [(0, 0), (1, usize::MAX), (1 << 40, 1)] {
                 assert!(Division::new(&Demand { numbers, least: 0, filter }, threads, 1 << 20).jobs >= 1);

@@ -16,7 +16,7 @@ const MOST_OF_TESTS: &str = "WEBNN_PLANS";
 pub const MOST_BYTES: usize = 32 << 20;
 
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<Kept>);
+pub struct PlanCache(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -91,7 +91,7 @@ impl Leaving {
     }
 }
 
-impl Cache {
+impl PlanCache {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         // Nothing that runs under the lock leaves the contents half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_nobody_uses_goes_but_for_the_last_one() {
-        let cache = Cache::default();
+        let cache = PlanCache::default();
         let keep = || {
             let (number, leaving) = cache.keep(10, Owner::Script);
             leaving.leave();

@@ -1,4 +1,4 @@
-//! The plan: steps in order, and a place for every value.
+//! The schedule: steps in order, and a place for every value.
 
 use super::arena::{Lifetime, assign};
 use crate::graph::ops::check::CheckIndices;
@@ -6,7 +6,7 @@ use crate::graph::{ConstantBytes, Descriptor, FpMath, Op, Shared};
 use std::collections::HashMap;
 use std::fmt;
 
-/// A value, by its position in the plan.
+/// A value, by its position in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueId(pub usize);
 
@@ -27,7 +27,7 @@ pub enum Place {
     Input(usize),
     /// The tensor bound to an output of the graph.
     Output(usize),
-    /// A constant of the plan.
+    /// A constant of the schedule.
     Constant(usize),
     /// An offset in the arena, in bytes.
     Arena(usize),
@@ -69,7 +69,7 @@ pub struct Check {
 
 /// What a backend compiles.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Schedule {
     pub values: Vec<Value>,
     pub constants: Vec<ConstantBytes>,
     pub steps: Vec<Step>,
@@ -102,7 +102,7 @@ pub enum Read {
     },
 }
 
-impl Plan {
+impl Schedule {
     /// Gives what lies in the arena its offset.
     pub(super) fn place(&mut self) {
         let (offsets, length) = assign(&self.lifetimes);
@@ -182,7 +182,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "arena {} bytes, {} constants", self.arena_length, self.constants.len())?;
         let value = |id: &ValueId| {

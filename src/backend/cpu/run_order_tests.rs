@@ -1,6 +1,6 @@
 //! Which runs wait for which.
 
-use super::testing::planned;
+use super::testing::scheduled;
 use super::*;
 use crate::graph::ops::operator;
 use crate::graph::{DataType, GraphBuilder, attribute::Value};
@@ -13,7 +13,7 @@ fn graph(cpu: &Cpu, name: &str, inputs: usize, shape: [u32; 2]) -> Arc<Executabl
     let inputs: Vec<_> =
         (0..inputs).map(|i| Value::Operand(builder.input(&format!("input {i}"), descriptor.clone()).unwrap())).collect();
     let output = builder.apply(operator(name).unwrap(), inputs, "").unwrap()[0];
-    Arc::new(cpu.compile(planned(&builder.build(vec![("output".into(), output)]).unwrap(), cpu)).unwrap())
+    Arc::new(cpu.compile(scheduled(&builder.build(vec![("output".into(), output)]).unwrap(), cpu)).unwrap())
 }
 
 fn execute(cpu: &Cpu, graph: &Arc<Executable>, inputs: usize, shape: [u32; 2], number: u64, ends: &Sender<u64>) {
@@ -24,7 +24,7 @@ fn execute(cpu: &Cpu, graph: &Arc<Executable>, inputs: usize, shape: [u32; 2], n
     cpu.execute(
         graph,
         bindings,
-        Turn { number, alone: false, here: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number, alone: false, inline: false, watch: Default::default(), priority: Default::default() },
         done,
     );
 }

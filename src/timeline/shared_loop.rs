@@ -1,6 +1,6 @@
 //! A timeline's loop, which its thread has, and now and then a thread that asks for something: whoever has it works in its order.
 
-use super::here::{Room, timed};
+use super::inline::{Budget, timed};
 use super::reports::Reports;
 use super::run::{ENDED, Look, Loop, Report};
 use super::spin_wait::SpinWait;
@@ -11,19 +11,19 @@ use crossbeam_channel::{Receiver, Select, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub struct Shared<B: Backend> {
+pub struct SharedLoop<B: Backend> {
     /// Nothing once the timeline has ended.
     state: Mutex<Option<Loop<B>>>,
     reports: Arc<Reports<Report<B>>>,
     leaves_a_core: bool,
 }
 
-impl<B: Backend> Shared<B> {
-    pub fn new(backend: B, state: impl FnOnce(B, Arc<Reports<Report<B>>>) -> Loop<B>) -> (Shared<B>, Receiver<()>) {
+impl<B: Backend> SharedLoop<B> {
+    pub fn new(backend: B, state: impl FnOnce(B, Arc<Reports<Report<B>>>) -> Loop<B>) -> (SharedLoop<B>, Receiver<()>) {
         let (reports, woken) = Reports::new();
         let (reports, leaves_a_core) = (Arc::new(reports), backend.leaves_a_core());
         let state = Mutex::new(Some(state(backend, reports.clone())));
-        (Shared { state, reports, leaves_a_core }, woken)
+        (SharedLoop { state, reports, leaves_a_core }, woken)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Loop<B>>> {
@@ -84,15 +84,15 @@ impl<B: Backend> Shared<B> {
     ///
     /// # Errors
     /// The task, where it has to be sent.
-    pub fn attempt(&self, task: Task, room: Room, tasks: &Sender<Task>) -> Result<(), Task> {
+    pub fn attempt(&self, task: Task, budget: Budget, tasks: &Sender<Task>) -> Result<(), Task> {
         let Ok(mut guard) = self.state.try_lock() else { return Err(task) };
         let Some(state) = guard.as_mut() else { return Err(task) };
-        if !tasks.is_empty() || !state.has_room(&task, room) {
+        if !tasks.is_empty() || !state.fits_budget(&task, budget) {
             return Err(task);
         }
         self.reports.attend();
         // A panic is the timeline's, as on its own thread.
-        let work = AssertUnwindSafe(|| timed(|| state.carry_out(task, room)));
+        let work = AssertUnwindSafe(|| timed(|| state.carry_out(task, budget)));
         if let Err(panic) = catch_unwind(work) {
             state.panicked = Some(panic);
             self.reports.leave();

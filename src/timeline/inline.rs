@@ -2,10 +2,10 @@
 //!
 //! To wake a thread takes longer than many a small network, on a virtual machine 60 to 150 microseconds, and a result has to wake
 //! script in its turn. So while a timeline has nothing else to do, whoever sends it a task that ends soon carries it out,
-//! with the timeline's own loop ([`Shared::attempt`](super::shared::Shared::attempt)): order, errors and numbers of runs are those of the loop.
+//! with the timeline's own loop ([`SharedLoop::attempt`](super::shared_loop::SharedLoop::attempt)): order, errors and numbers of runs are those of the loop.
 //!
-//! Script's thread does runs of up to [`EACH`], and of [`TURN`] in all until results are next settled, which is a later turn of the
-//! event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`BESIDE`].
+//! Script's thread does runs of up to [`LONGEST_RUN`], and of [`PER_TURN`] in all until results are next settled, which is a later turn of the
+//! event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`WORTH_A_THREAD`].
 //! Threads that runs of models have to themselves do what the timeline's thread
 //! would. Any other thread does nothing itself.
 
@@ -14,19 +14,19 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// What a run on script's thread may be expected to take.
-const EACH: Duration = Duration::from_micros(200);
+const LONGEST_RUN: Duration = Duration::from_micros(200);
 /// What all of them may take until results are settled.
-const TURN: Duration = Duration::from_millis(1);
+const PER_TURN: Duration = Duration::from_millis(1);
 
 /// A run that takes so long is worth another thread while script's has done something else in its turn.
-const BESIDE: Duration = Duration::from_micros(50);
+const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// For tests: `always` has script's thread do every run while the timeline is idle, `never` has no thread but the timeline's do any.
 const VARIABLE: &str = "WEBNN_INLINE";
 
 /// What a thread does itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Budget {
     Nothing,
     /// Runs that take no longer, on this thread alone; what copies little.
     For(Duration),
@@ -43,7 +43,7 @@ enum Thread {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Mode {
     Usual,
     Always,
     Never,
@@ -51,23 +51,23 @@ enum Wish {
 
 thread_local!(static THREAD: Cell<Thread> = const { Cell::new(Thread::Other) });
 
-fn wish() -> Wish {
-    static WISH: OnceLock<Wish> = OnceLock::new();
-    *WISH.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
-        Ok("always") => Wish::Always,
-        Ok("never") => Wish::Never,
-        _ => Wish::Usual,
+fn mode() -> Mode {
+    static MODE: OnceLock<Mode> = OnceLock::new();
+    *MODE.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
+        Ok("always") => Mode::Always,
+        Ok("never") => Mode::Never,
+        _ => Mode::Usual,
     })
 }
 
 /// The calling thread is script's, and a turn of its event loop begins.
 pub fn begin_turn() {
-    THREAD.set(Thread::Script(TURN));
+    THREAD.set(Thread::Script(PER_TURN));
 }
 
 /// While `work` runs the calling thread may do what a timeline's thread would: nobody waits for it but for the work's end.
 pub fn as_timeline<R>(work: impl FnOnce() -> R) -> R {
-    /// Takes the room away again, also when the work panics.
+    /// Ends the role again, also when the work panics.
     struct Before(Thread);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -79,20 +79,20 @@ pub fn as_timeline<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// What the calling thread may do now.
-pub fn room() -> Room {
-    match (wish(), THREAD.get()) {
-        (Wish::Never, _) | (_, Thread::Other) => Room::Nothing,
-        (Wish::Always, Thread::Script(_)) => Room::For(Duration::MAX),
-        (Wish::Usual, Thread::Script(left)) => Room::For(left.min(EACH)),
-        (_, Thread::Own) => Room::All,
+pub fn budget() -> Budget {
+    match (mode(), THREAD.get()) {
+        (Mode::Never, _) | (_, Thread::Other) => Budget::Nothing,
+        (Mode::Always, Thread::Script(_)) => Budget::For(Duration::MAX),
+        (Mode::Usual, Thread::Script(left)) => Budget::For(left.min(LONGEST_RUN)),
+        (_, Thread::Own) => Budget::All,
     }
 }
 
 /// Whether a run that needs nothing of what was asked for before had better be done by others: script's thread has done a run in this turn,
 /// so several wait, and there may be cores for them.
-pub fn is_better_beside(time: Duration) -> bool {
-    let has_worked = matches!(THREAD.get(), Thread::Script(left) if left + BESIDE < TURN);
-    wish() == Wish::Usual && has_worked && time >= BESIDE
+pub fn is_better_in_parallel(time: Duration) -> bool {
+    let has_worked = matches!(THREAD.get(), Thread::Script(left) if left + WORTH_A_THREAD < PER_TURN);
+    mode() == Mode::Usual && has_worked && time >= WORTH_A_THREAD
 }
 
 /// Takes what work takes from what is left of script's turn.
@@ -111,39 +111,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn script_has_room_until_its_turn_is_used_up() {
-        if wish() != Wish::Usual {
+    fn script_has_a_budget_until_its_turn_is_used_up() {
+        if mode() != Mode::Usual {
             return;
         }
-        assert_eq!(room(), Room::Nothing);
+        assert_eq!(budget(), Budget::Nothing);
         begin_turn();
-        assert_eq!(room(), Room::For(EACH));
-        THREAD.set(Thread::Script(EACH / 2));
-        assert_eq!(room(), Room::For(EACH / 2));
-        timed(|| while THREAD.get().left() > Duration::ZERO && !spent(EACH) {});
-        assert_eq!(room(), Room::For(Duration::ZERO));
-        assert_eq!(as_timeline(room), Room::All);
+        assert_eq!(budget(), Budget::For(LONGEST_RUN));
+        THREAD.set(Thread::Script(LONGEST_RUN / 2));
+        assert_eq!(budget(), Budget::For(LONGEST_RUN / 2));
+        timed(|| while THREAD.get().left() > Duration::ZERO && !spent(LONGEST_RUN) {});
+        assert_eq!(budget(), Budget::For(Duration::ZERO));
+        assert_eq!(as_timeline(budget), Budget::All);
         assert!(std::panic::catch_unwind(|| as_timeline(|| panic!("on purpose"))).is_err());
-        assert_eq!(room(), Room::For(Duration::ZERO));
+        assert_eq!(budget(), Budget::For(Duration::ZERO));
         begin_turn();
-        assert_eq!(room(), Room::For(EACH));
+        assert_eq!(budget(), Budget::For(LONGEST_RUN));
     }
 
     #[test]
     fn of_several_runs_others_do_those_that_take_some_time() {
-        if wish() != Wish::Usual {
+        if mode() != Mode::Usual {
             return;
         }
-        let short = BESIDE - Duration::from_micros(1);
-        assert!(!is_better_beside(EACH));
+        let short = WORTH_A_THREAD - Duration::from_micros(1);
+        assert!(!is_better_in_parallel(LONGEST_RUN));
         begin_turn();
-        assert!(!is_better_beside(EACH));
+        assert!(!is_better_in_parallel(LONGEST_RUN));
         // Writing an input is no run.
-        THREAD.set(Thread::Script(TURN - short));
-        assert!(!is_better_beside(EACH));
-        THREAD.set(Thread::Script(TURN - EACH));
-        assert!(is_better_beside(BESIDE) && !is_better_beside(short));
-        assert!(!as_timeline(|| is_better_beside(EACH)));
+        THREAD.set(Thread::Script(PER_TURN - short));
+        assert!(!is_better_in_parallel(LONGEST_RUN));
+        THREAD.set(Thread::Script(PER_TURN - LONGEST_RUN));
+        assert!(is_better_in_parallel(WORTH_A_THREAD) && !is_better_in_parallel(short));
+        assert!(!as_timeline(|| is_better_in_parallel(LONGEST_RUN)));
     }
 
     impl Thread {

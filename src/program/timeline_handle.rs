@@ -14,36 +14,36 @@ type Sends = Box<dyn Fn(Task) -> Result<()> + Send + Sync>;
 type Attempts = Box<dyn Fn(Task) -> Result<(), Task> + Send + Sync>;
 type Numbers = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// A way to a timeline.
-pub struct Device {
+/// Sends tasks to a timeline.
+pub struct TimelineHandle {
     send: Sends,
     attempt: Attempts,
     next: Numbers,
     /// Its memory is not the host's.
-    is_elsewhere: bool,
+    has_own_memory: bool,
 }
 
-impl std::fmt::Debug for Device {
+impl std::fmt::Debug for TimelineHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Device")
+        f.write_str("TimelineHandle")
     }
 }
 
-impl Device {
+impl TimelineHandle {
     /// `send` sends a task, `attempt` carries one out on the calling thread or gives it back, `next` gives numbers that no other tensor or graph
     /// of the context has; whether its memory is not the host's.
     pub fn new(
         send: impl Fn(Task) -> Result<()> + Send + Sync + 'static,
         attempt: impl Fn(Task) -> Result<(), Task> + Send + Sync + 'static,
         next: impl Fn() -> u64 + Send + Sync + 'static,
-        is_elsewhere: bool,
-    ) -> Device {
-        Device { send: Box::new(send), attempt: Box::new(attempt), next: Box::new(next), is_elsewhere }
+        has_own_memory: bool,
+    ) -> TimelineHandle {
+        TimelineHandle { send: Box::new(send), attempt: Box::new(attempt), next: Box::new(next), has_own_memory }
     }
 
     /// Whether runs had better work on parts of tensors than on memory of the host's.
-    pub fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere
+    pub fn has_own_memory(&self) -> bool {
+        self.has_own_memory
     }
 
     pub fn send(&self, task: Task) -> Result<()> {
@@ -71,26 +71,26 @@ impl Device {
 /// A graph that goes with its plan.
 #[derive(Debug)]
 pub struct OwnedGraph {
-    device: Arc<Device>,
+    timeline: Arc<TimelineHandle>,
     id: GraphId,
 }
 
 impl OwnedGraph {
-    pub fn new(device: Arc<Device>, id: GraphId) -> OwnedGraph {
-        OwnedGraph { device, id }
+    pub fn new(timeline: Arc<TimelineHandle>, id: GraphId) -> OwnedGraph {
+        OwnedGraph { timeline, id }
     }
 }
 
 impl Drop for OwnedGraph {
     fn drop(&mut self) {
-        let _ = self.device.send(Task::DestroyGraph { graph: self.id });
+        let _ = self.timeline.send(Task::DestroyGraph { graph: self.id });
     }
 }
 
 /// A tensor that goes when no value is in it any more.
 #[derive(Debug)]
 pub struct OwnedTensor {
-    device: Arc<Device>,
+    timeline: Arc<TimelineHandle>,
     pub id: TensorId,
     pub descriptor: Descriptor,
     /// Somebody else destroys it.
@@ -110,7 +110,7 @@ impl Drop for OwnedTensor {
         if *self.is_given.get_mut() {
             return;
         }
-        let _ = self.device.send(Task::DestroyTensor { tensor: self.id });
+        let _ = self.timeline.send(Task::DestroyTensor { tensor: self.id });
     }
 }
 
@@ -138,21 +138,21 @@ impl Failures {
     }
 }
 
-impl Device {
+impl TimelineHandle {
     /// A tensor of zeros.
     pub fn tensor(self: &Arc<Self>, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
         let id = TensorId((self.next)());
         let (descriptor, done) = (descriptor.clone(), failures.done());
         self.send(Task::CreateTensor { tensor: id, descriptor: descriptor.clone(), label: String::new(), done })?;
-        Ok(Arc::new(OwnedTensor { device: self.clone(), id, descriptor, is_given: AtomicBool::new(false) }))
+        Ok(Arc::new(OwnedTensor { timeline: self.clone(), id, descriptor, is_given: AtomicBool::new(false) }))
     }
 
     /// Another name for what a tensor has now.
     pub fn share(self: &Arc<Self>, tensor: TensorId, descriptor: &Descriptor, failures: &Failures) -> Result<Arc<OwnedTensor>> {
         let id = TensorId((self.next)());
         self.send(Task::Share { tensor, to: id, done: failures.done() })?;
-        let (device, descriptor) = (self.clone(), descriptor.clone());
-        Ok(Arc::new(OwnedTensor { device, id, descriptor, is_given: AtomicBool::new(false) }))
+        let (timeline, descriptor) = (self.clone(), descriptor.clone());
+        Ok(Arc::new(OwnedTensor { timeline, id, descriptor, is_given: AtomicBool::new(false) }))
     }
 
     /// Waits until the timeline has looked at all that was asked for.
@@ -175,8 +175,8 @@ impl Device {
     ///
     /// # Errors
     /// Also where it would have to wait.
-    pub fn read_here(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
-        self.read_by(tensors, |task| if self.attempt(task) { Ok(()) } else { Err(elsewhere()) })
+    pub fn read_on_this_thread(&self, tensors: &[&OwnedTensor]) -> Result<Vec<Vec<u8>>> {
+        self.read_by(tensors, |task| if self.attempt(task) { Ok(()) } else { Err(needs_another_thread()) })
     }
 
     fn read_by(&self, tensors: &[&OwnedTensor], send: impl Fn(Task) -> Result<()>) -> Result<Vec<Vec<u8>>> {
@@ -216,6 +216,6 @@ impl Device {
 }
 
 /// The error of what was to be done on the calling thread and could not be. Nobody hears of it.
-pub fn elsewhere() -> Error {
+pub fn needs_another_thread() -> Error {
     Error::new(Kind::Operation, "it is to be done on another thread (internal error)")
 }
