@@ -5,6 +5,7 @@
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { destroyWatch, giveUp, isSignal, whenAborted } = require('../cancelling.js');
+const { takeSteps } = require('../device-steps.js');
 const { exception, typeError } = require('../errors.js');
 const { USUAL, createWatch } = require('../scheduling.js');
 const { ask } = require('../settle.js');
@@ -90,7 +91,7 @@ async function under(watching, work, tell, schedule) {
   const end = () => {
     const note = noted.get(watch);
     if (tell !== undefined || note !== undefined) {
-      const steps = native.takeSteps(watch);
+      const steps = takeSteps(watch);
       tell?.(steps);
       note?.(steps);
       noted.delete(watch);
@@ -141,7 +142,13 @@ function whenOverdue(watch, tell) {
  */
 function onAbort(signal) {
   if (signal === undefined) return undefined;
-  return (stop) => whenAborted(signal, () => stop(signal.reason));
+  return (stop) => {
+    const tell = () => stop(signal.reason);
+    if (!signal.aborted) return whenAborted(signal, tell);
+    // Between the call and the begin of the work.
+    tell();
+    return () => {};
+  };
 }
 
 /**
