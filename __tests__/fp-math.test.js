@@ -10,20 +10,12 @@ const { loadOnnx } = require('../lib/onnx.js');
 const ort = require('../lib/onnxruntime.js');
 const { decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
+const { seededNumbers } = require('./seeded-numbers.js');
 
 const [ROWS, DEPTH, COLUMNS] = [64, 96, 80];
 
-/** Pseudo-random numbers between -1 and 1. */
-function numbers(count, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 31 - 1;
-  });
-}
-
-const left = numbers(ROWS * DEPTH, 1);
-const right = numbers(DEPTH * COLUMNS, 2);
+const left = seededNumbers(ROWS * DEPTH, 2, 1);
+const right = seededNumbers(DEPTH * COLUMNS, 2, 2);
 /** By element: the sum in double precision, and that of the magnitudes. */
 const exact = Array.from({ length: ROWS * COLUMNS }, (_, i) => {
   const [row, column] = [Math.floor(i / COLUMNS), i % COLUMNS];

@@ -33,14 +33,14 @@ test('resolves lost, rejects what is pending, and refuses what comes later', asy
   const context = await ml.createContext({ deviceType: 'cpu', label: 'mine' });
   const [graph, [a, b, c]] = await Promise.all([buildAdder(context), createTensors(context, 3)]);
   const builder = new MLGraphBuilder(context);
-  const told = [];
-  const listener = (message) => told.push(message);
+  const reported = [];
+  const listener = (message) => reported.push(message);
   diagnostics.subscribe('webnn-node:lost', listener);
   const pending = [context.readTensor(a), context.createTensor(float32(2))];
   settle([first, null, { event: 'lost', context: handle, message: 'the device was unplugged' }]);
   await expect(context.lost).resolves.toEqual({ message: 'the device was unplugged' });
   diagnostics.unsubscribe('webnn-node:lost', listener);
-  expect(told).toEqual([{ device: 'cpu', label: 'mine', message: 'the device was unplugged' }]);
+  expect(reported).toEqual([{ device: 'cpu', label: 'mine', message: 'the device was unplugged' }]);
   for (const promise of pending) {
     await expect(promise).rejects.toThrow(invalidState);
     await expect(promise).rejects.toThrow(/the device was unplugged/);

@@ -234,12 +234,12 @@ test('WEBNN_LOG names members of options that the specification does not know, o
       for (let i = 0; i < 2; i++) builder.conv2d(x, f, { autoPad: 'same-upper', strides: [1, 1], label: 'one' });
       builder.averagePool2d(x, { autoPad: 'same-upper' });
     });`;
-  const told = (log) => spawnSync(process.execPath, ['-e', program], { cwd: root, encoding: 'utf8', env: { ...process.env, WEBNN_LOG: log } }).stderr;
-  const lines = told('1').split('\n').filter((line) => line.includes('options:'));
+  const logged = (log) => spawnSync(process.execPath, ['-e', program], { cwd: root, encoding: 'utf8', env: { ...process.env, WEBNN_LOG: log } }).stderr;
+  const lines = logged('1').split('\n').filter((line) => line.includes('options:'));
   expect(lines).toHaveLength(2);
   expect(lines[0]).toMatch(/^webnn: conv2d: options: 'autoPad' .*'strides'/);
   expect(lines[1]).toMatch(/^webnn: averagePool2d: options: 'autoPad' /);
-  expect(told('')).toBe('');
+  expect(logged('')).toBe('');
 });
 
 test('a missing addon is an error that says what to do', () => {

@@ -69,7 +69,7 @@ function start(engine, file, sessions) {
   const lines = createInterface({ input: process_.stdout })[Symbol.asyncIterator]();
   const next = async () => {
     const { value, done } = await lines.next();
-    if (done) throw new Error(`${engine}: the process ended before it told anything`);
+    if (done) throw new Error(`${engine}: the process ended before it sent anything`);
     return JSON.parse(value);
   };
   const end = async () => {
@@ -81,9 +81,9 @@ function start(engine, file, sessions) {
 
 async function inProcess(engine, file) {
   const one = start(engine, file, values.sessions);
-  const told = await one.next();
+  const message = await one.next();
   await one.end();
-  return told;
+  return message;
 }
 
 /** What so many processes with a session each have together. */

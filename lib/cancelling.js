@@ -26,28 +26,28 @@ function isSignal(value) {
 /** The member of dictionaries. */
 const signalMember = { name: 'signal', convert: abortSignal };
 
-/** What is to be told of a signal. @type {WeakMap<AbortSignal, Set<() => void>>} */
+/** What to call when a signal is aborted. @type {WeakMap<AbortSignal, Set<() => void>>} */
 const listeners = new WeakMap();
 
 /**
  * Calls back when a signal is aborted. A server may give one to very many calls, so a signal has one listener.
  * @param {AbortSignal} signal that is not aborted
- * @param {() => void} tell
+ * @param {() => void} call
  * @returns {() => void} ends that
  */
-function whenAborted(signal, tell) {
+function whenAborted(signal, call) {
   let all = listeners.get(signal);
   if (all === undefined) {
-    const told = (all = new Set());
-    const tellAll = () => {
+    const added = (all = new Set());
+    const callAll = () => {
       listeners.delete(signal);
-      for (const one of [...told]) one();
+      for (const one of [...added]) one();
     };
-    signal.addEventListener('abort', tellAll, { once: true });
+    signal.addEventListener('abort', callAll, { once: true });
     listeners.set(signal, all);
   }
-  all.add(tell);
-  return () => void all.delete(tell);
+  all.add(call);
+  return () => void all.delete(call);
 }
 
 /** What was given up, by the watches, until these are destroyed. @type {Map<number, {value: unknown}>} */

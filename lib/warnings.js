@@ -4,18 +4,18 @@
 
 const { process } = require('./globals.js');
 
-/** What has been told. Several copies of this module may be in a process. */
-const TOLD = Symbol.for('webnn-node.warnings');
+/** What has been emitted. Several copies of this module may be in a process. */
+const EMITTED = Symbol.for('webnn-node.warnings');
 
 /**
  * @param {string} code
  * @param {string} message
  */
 function emitWarning(code, message) {
-  if (!Object.hasOwn(process, TOLD)) Object.defineProperty(process, TOLD, { value: new Set() });
-  const told = process[TOLD];
-  if (told.has(code)) return;
-  told.add(code);
+  if (!Object.hasOwn(process, EMITTED)) Object.defineProperty(process, EMITTED, { value: new Set() });
+  const emitted = process[EMITTED];
+  if (emitted.has(code)) return;
+  emitted.add(code);
   process.emitWarning(message, { type: 'WebNNWarning', code });
 }
 

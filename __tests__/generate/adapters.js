@@ -4,18 +4,11 @@
 // with adapters merged into its weights; and files of adapters.
 
 const { floats, longs, tensor, writeModel } = require('../onnx/write.js');
+const { seededNumbers } = require('../seeded-numbers.js');
 
 const TOKENS = 40;
 const WIDTH = 32;
 const LAYERS = 2;
-
-function numbers(count, scale, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state / 2 ** 32 - 0.5) * scale;
-  });
-}
 
 /** The names of the weights that adapters change. */
 const ADAPTED = Array.from({ length: LAYERS }, (_, layer) => [`layers.${layer}.query`, `layers.${layer}.out`]).flat();
@@ -43,7 +36,7 @@ function decoder(merged = undefined) {
   };
   const weights = (name, shape, scale = 0.7) => {
     const seed = [...name].reduce((sum, letter) => (31 * sum + letter.charCodeAt(0)) % 65521, 11);
-    const values = numbers(shape.reduce((a, b) => a * b, 1), scale, seed);
+    const values = seededNumbers(shape.reduce((a, b) => a * b, 1), scale, seed);
     return constant('float', shape, merged?.[name] ? values.map((x, i) => x + merged[name][i]) : values);
   };
   const product = (x, name, shape) => {
@@ -89,7 +82,7 @@ function adapter(rank, seed) {
   const parameters = [];
   const merged = {};
   for (const [i, name] of ADAPTED.entries()) {
-    const [a, b] = [numbers(WIDTH * rank, 1.2, seed + 2 * i), numbers(rank * WIDTH, 1.2, seed + 2 * i + 1)];
+    const [a, b] = [seededNumbers(WIDTH * rank, 1.2, seed + 2 * i), seededNumbers(rank * WIDTH, 1.2, seed + 2 * i + 1)];
     parameters.push({ name: `${name}.lora_A.weight`, shape: [WIDTH, rank], data: a }, { name: `${name}.lora_B.weight`, shape: [rank, WIDTH], data: b });
     merged[name] = new Float32Array(WIDTH * WIDTH);
     for (let row = 0; row < WIDTH; row++) {

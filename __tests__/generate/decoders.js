@@ -5,6 +5,7 @@
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');
 const { tensor, writeModel } = require('../onnx/write.js');
+const { seededNumbers } = require('../seeded-numbers.js');
 
 const TOKENS = 40;
 const WIDTH = 64;
@@ -16,15 +17,6 @@ const BLOCK = 32;
 
 /** Operators of com.microsoft. */
 const CONTRIBUTED = new Set(['CausalConvWithState', 'DecoderMaskedMultiHeadAttention', 'GatedRMSNorm', 'GatherBlockQuantized', 'GroupQueryAttention', 'LinearAttention', 'LinearAttentionGate', 'MatMulNBits', 'MultiHeadAttention', 'QMoE', 'SkipSimplifiedLayerNormalization']);
-
-/** Numbers of mean 0, the same each time. */
-function numbers(count, scale, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state / 2 ** 32 - 0.5) * scale;
-  });
-}
 
 /** A model under construction. */
 class Sketch {
@@ -40,10 +32,10 @@ class Sketch {
   /** Weights of 4 bits in blocks, as MatMulNBits has them: 18 bytes and more of each 32. */
   bits(inputs, outputs) {
     const blocks = inputs / BLOCK;
-    const bytes = Uint8Array.from(numbers((outputs * inputs) / 2, 256, 71 + this.initializers.length), (x) => Math.floor(x + 128));
+    const bytes = Uint8Array.from(seededNumbers((outputs * inputs) / 2, 256, 71 + this.initializers.length), (x) => Math.floor(x + 128));
     const name = `c${this.initializers.length}`;
     this.initializers.push(tensor(name, 'uint8', [outputs, blocks, BLOCK / 2], bytes));
-    const scales = this.constant('float', [outputs, blocks], numbers(outputs * blocks, 0.02, 5).map((x) => 0.03 + x));
+    const scales = this.constant('float', [outputs, blocks], seededNumbers(outputs * blocks, 0.02, 5).map((x) => 0.03 + x));
     return [name, scales];
   }
 
@@ -62,7 +54,7 @@ class Sketch {
 
   weights(shape, scale = 2) {
     const count = shape.reduce((a, b) => a * b, 1);
-    return this.constant('float', shape, numbers(count, scale, 17 + this.initializers.length));
+    return this.constant('float', shape, seededNumbers(count, scale, 17 + this.initializers.length));
   }
 
   add(op, inputs, attributes = {}, outputs = [`v${this.nodes.length}`]) {

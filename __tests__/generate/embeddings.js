@@ -6,23 +6,15 @@
 const path = require('node:path');
 const protobuf = require('protobufjs');
 const { bytesOf, tensor, writeModel } = require('../onnx/write.js');
+const { seededNumbers } = require('../seeded-numbers.js');
 
 const ModelProto = protobuf.loadSync(path.join(__dirname, '../onnx/onnx.proto')).lookupType('onnx.ModelProto');
 
 const PATCHES = 4;
 const PIXELS = 12;
 
-/** Numbers of mean 0, the same each time. */
-function numbers(count, scale, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state / 2 ** 32 - 0.5) * scale;
-  });
-}
-
 /** The weights of the vision encoder. */
-const weights = (width) => numbers(PIXELS * width, 1.5, 99);
+const weights = (width) => seededNumbers(PIXELS * width, 1.5, 99);
 
 /** From pictures of 3 × 4 × 4 to 4 embeddings for each. */
 function visionEncoder(width) {
@@ -36,7 +28,7 @@ function visionEncoder(width) {
 
 /** A picture, and its embeddings. */
 function picture(seed, width) {
-  const pixels = numbers(PATCHES * PIXELS, 4, seed);
+  const pixels = seededNumbers(PATCHES * PIXELS, 4, seed);
   const table = weights(width);
   const features = new Float32Array(PATCHES * width);
   for (let row = 0; row < PATCHES; row++) {

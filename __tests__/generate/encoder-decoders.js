@@ -4,6 +4,7 @@
 // decoders. Marian's and BART's steps have no mask that keeps several tokens apart, because the exporter has tried them with one.
 
 const { floats, longs, tensor, writeModel } = require('../onnx/write.js');
+const { seededNumbers } = require('../seeded-numbers.js');
 
 const TOKENS = 48;
 const WIDTH = 32;
@@ -16,15 +17,6 @@ const LEAST = -3.4028234663852886e38;
 
 const KINDS = ['marian', 't5', 'whisper'];
 
-/** Numbers of mean 0, the same each time. */
-function numbers(count, scale, seed) {
-  let state = seed;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state / 2 ** 32 - 0.5) * scale;
-  });
-}
-
 /** The weights of a model, by their names: both branches have the same. */
 class Weights {
   initializers = [];
@@ -34,7 +26,7 @@ class Weights {
     if (!this.#names.has(name)) {
       this.#names.add(name);
       const seed = [...name].reduce((sum, letter) => (31 * sum + letter.charCodeAt(0)) % 65521, 7);
-      this.initializers.push(tensor(name, 'float', shape, numbers(shape.reduce((a, b) => a * b, 1), scale, seed)));
+      this.initializers.push(tensor(name, 'float', shape, seededNumbers(shape.reduce((a, b) => a * b, 1), scale, seed)));
     }
     return name;
   }

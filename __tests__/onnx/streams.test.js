@@ -67,12 +67,12 @@ describe('a model from a stream', () => {
 
   test.each(Object.keys(sources))('%s', async (name) => {
     const [make, known] = sources[name];
-    const told = [];
+    const reported = [];
     const source = await make();
     const integrity = `sha256-${createHash('sha256').update(bytes).digest('base64')}`;
-    await computes(await loadOnnx(context, source, { integrity, onProgress: (progress) => told.push(progress) }));
-    expect(told.at(-1)).toEqual({ loaded: total, total: known });
-    expect(told.map(({ loaded }) => loaded)).toEqual(told.map(({ loaded }) => loaded).sort((a, b) => a - b));
+    await computes(await loadOnnx(context, source, { integrity, onProgress: (progress) => reported.push(progress) }));
+    expect(reported.at(-1)).toEqual({ loaded: total, total: known });
+    expect(reported.map(({ loaded }) => loaded)).toEqual(reported.map(({ loaded }) => loaded).sort((a, b) => a - b));
     // A handle stays its owner's.
     if (name === 'a FileHandle') await source.close();
   });
@@ -164,17 +164,17 @@ describe('a model from a stream', () => {
 
     test.each(Object.keys(externals))('from %s', async (name) => {
       const [make, total] = externals[name];
-      const told = [];
+      const reported = [];
       const source = await make();
       const options = {
         externalData: { './w.data': source },
         integrity: digestOf('sha256', small),
         externalIntegrity: { 'w.data': digestOf('sha384', outside) },
-        onProgress: (progress) => told.push(progress),
+        onProgress: (progress) => reported.push(progress),
       };
       await computes(await loadOnnx(context, new Blob([small]), options));
-      expect(told.at(-1)).toEqual({ loaded: both, total });
-      expect(told.map(({ loaded }) => loaded)).toEqual(told.map(({ loaded }) => loaded).sort((a, b) => a - b));
+      expect(reported.at(-1)).toEqual({ loaded: both, total });
+      expect(reported.map(({ loaded }) => loaded)).toEqual(reported.map(({ loaded }) => loaded).sort((a, b) => a - b));
       if (name === 'a FileHandle') await source.close();
     });
 
@@ -182,10 +182,10 @@ describe('a model from a stream', () => {
       for (const source of [paths.elsewhere, pathToFileURL(paths.elsewhere), outside]) {
         await computes(await loadOnnx(context, small, { externalData: { 'w.data': source } }));
       }
-      const told = [];
-      await computes(await loadOnnx(context, paths.model, { onProgress: (progress) => told.push(progress) }));
-      expect(told.at(-1)).toEqual({ loaded: both, total: both });
-      expect(told.filter(({ loaded, total }) => loaded > total)).toEqual([]);
+      const reported = [];
+      await computes(await loadOnnx(context, paths.model, { onProgress: (progress) => reported.push(progress) }));
+      expect(reported.at(-1)).toEqual({ loaded: both, total: both });
+      expect(reported.filter(({ loaded, total }) => loaded > total)).toEqual([]);
       const thrown = new Error('not this one');
       const onProgress = () => {
         throw thrown;

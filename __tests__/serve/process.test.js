@@ -55,10 +55,10 @@ async function start(...args) {
 const post = (origin, model, shape, agent) => fetch(`${origin}/v2/models/${model}/infer`, { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape, data: [1, 2].slice(0, shape[1]) }] }), ...agent });
 
 test('tells at the start how much of each model is loaded', async () => {
-  const told = [];
-  const server = await createServer({ models, onProgress: (progress) => told.push(progress) });
+  const reported = [];
+  const server = await createServer({ models, onProgress: (progress) => reported.push(progress) });
   await server.close();
-  const ends = told.filter(({ loaded, total }) => loaded === total);
+  const ends = reported.filter(({ loaded, total }) => loaded === total);
   expect(ends.map(({ model, number, count }) => [model, number, count])).toEqual([['double', 1, 2], ['slow', 2, 2]]);
 });
 

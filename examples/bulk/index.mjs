@@ -81,13 +81,13 @@ function threadsOf(count) {
 
 /** Waits until every job has ended, and says now and then how far it is. */
 async function whenDone(queue, { jobs, rows }, began) {
-  let told = performance.now();
+  let reported = performance.now();
   for (;;) {
     const { completed = 0, failed = 0 } = await queue.getJobCounts('completed', 'failed');
     if (completed + failed >= jobs) return { completed, failed };
-    if (performance.now() - told > 10_000) {
-      told = performance.now();
-      console.log(`${((100 * completed) / jobs).toFixed(1)} %, ${((completed / jobs) * rows / ((told - began) / 1000)).toFixed(0)} rows per second`);
+    if (performance.now() - reported > 10_000) {
+      reported = performance.now();
+      console.log(`${((100 * completed) / jobs).toFixed(1)} %, ${((completed / jobs) * rows / ((reported - began) / 1000)).toFixed(0)} rows per second`);
     }
     await wait(100);
   }

@@ -115,8 +115,8 @@ async function* tokens(work, prompts, wish, called) {
   while (live.length > 0) {
     const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
     // A draft guesses only what is allowed next, too.
-    const told = isDirect || wish.speculate !== undefined ? masks : [];
-    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, told));
+    const allowed = isDirect || wish.speculate !== undefined ? masks : [];
+    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, allowed));
     const chosen = await traced('run', () => stepOf(work.model, sequences, live), proceed);
     left = -1;
     const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, masks);

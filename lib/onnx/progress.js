@@ -12,7 +12,7 @@ const { clearInterval, setInterval } = timers;
 const EVERY = 100;
 
 class Progress {
-  #tell;
+  #report;
   #loaded = 0;
   /** @type {number | undefined} */
   #total;
@@ -23,13 +23,13 @@ class Progress {
   #ofFiles;
 
   /**
-   * @param {((progress: {loaded: number, total: number | undefined}) => void) | undefined} tell
-   * @param {AbortSignal} [signal] Once it is aborted nothing is told.
+   * @param {((progress: {loaded: number, total: number | undefined}) => void) | undefined} report
+   * @param {AbortSignal} [signal] Once it is aborted nothing is reported.
    */
-  constructor(tell, signal) {
-    if (tell === undefined) return;
-    this.#tell = (told) => {
-      if (!signal?.aborted) tell(told);
+  constructor(report, signal) {
+    if (report === undefined) return;
+    this.#report = (progress) => {
+      if (!signal?.aborted) report(progress);
     };
   }
 
@@ -44,7 +44,7 @@ class Progress {
   /** So many bytes have arrived. */
   received(length) {
     this.#loaded += length;
-    this.#tell?.({ loaded: this.#loaded, total: this.#total });
+    this.#report?.({ loaded: this.#loaded, total: this.#total });
   }
 
   /**
@@ -52,7 +52,7 @@ class Progress {
    * @param {number} handle
    */
   follow(handle) {
-    if (this.#tell === undefined) return;
+    if (this.#report === undefined) return;
     this.#timer = setInterval(() => {
       try {
         this.look(handle);
@@ -68,14 +68,14 @@ class Progress {
    * @param {number} handle
    */
   look(handle) {
-    if (this.#tell === undefined) return;
+    if (this.#report === undefined) return;
     const [read, length] = native.onnxProgress(handle) ?? [];
     if (length === undefined) return;
     const isNews = read > this.#loaded || length !== this.#ofFiles;
     this.#ofFiles = length;
     if (!isNews || read < this.#loaded || read === length) return;
     this.#loaded = read;
-    this.#tell({ loaded: read, total: length });
+    this.#report({ loaded: read, total: length });
   }
 
   /**
@@ -90,7 +90,7 @@ class Progress {
       model = await load();
       if (this.#failure !== undefined) throw this.#failure.reason;
       // What need not be read is loaded, too.
-      if (this.#ofFiles !== undefined) this.#tell({ loaded: this.#ofFiles, total: this.#ofFiles });
+      if (this.#ofFiles !== undefined) this.#report({ loaded: this.#ofFiles, total: this.#ofFiles });
       return model;
     } catch (error) {
       model?.destroy();

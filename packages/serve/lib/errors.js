@@ -1,6 +1,6 @@
 'use strict';
 
-// What a caller is told: an error with the status codes of HTTP and gRPC. Other errors are the server's own and are shown as 500.
+// What a caller sees: an error with the status codes of HTTP and gRPC. Other errors are the server's own and are shown as 500.
 
 /** Statuses by what went wrong: HTTP's, and the name of gRPC's. */
 const kinds = {
@@ -45,7 +45,7 @@ const byName = {
 };
 
 /**
- * What a caller is told of an error of a run.
+ * What a caller sees of an error of a run.
  * @param {any} error
  * @param {AbortSignal} [signal]
  * @returns {ServeError}

@@ -154,13 +154,13 @@ function errorOf(work) {
 function answerError(error, request, reply) {
   const status = error.statusCode ?? 500;
   const { method, url, headers } = request;
-  const isTold = error instanceof ServeError || status < 500;
-  if (!isTold || error.kind === 'failed') request.log.error({ err: error, method, url, trace: traceOf(headers) }, 'a request failed');
+  const isShown = error instanceof ServeError || status < 500;
+  if (!isShown || error.kind === 'failed') request.log.error({ err: error, method, url, trace: traceOf(headers) }, 'a request failed');
   else request.log.debug({ method, url, status, reason: error.message, trace: traceOf(headers) }, 'a request was refused');
   if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter));
   if (status === 401) reply.header('www-authenticate', 'Bearer');
   // What went wrong inside is in the log only.
-  reply.status(status).send({ error: isTold ? error.message : 'the server has failed' });
+  reply.status(status).send({ error: isShown ? error.message : 'the server has failed' });
 }
 
 module.exports = { ServeError, createServer, defaults, listenGrpc, serve };

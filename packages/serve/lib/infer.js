@@ -58,9 +58,9 @@ function infer({ registry, metrics, limits }, { name, version, headers, controll
         return response;
       });
     } catch (error) {
-      const told = toServeError(error, signal);
-      statistics.failed(reasonOf(told, isRunning), performance.now() - began);
-      throw told;
+      const failure = toServeError(error, signal);
+      statistics.failed(reasonOf(failure, isRunning), performance.now() - began);
+      throw failure;
     } finally {
       clearTimeout(timer);
     }

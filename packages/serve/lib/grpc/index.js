@@ -61,11 +61,11 @@ function shutDown(server) {
   });
 }
 
-/** What a client is told of an error. */
+/** What a client sees of an error. */
 function statusOf(error, log) {
-  const told = error instanceof ServeError ? error : toServeError(error);
-  if (told.kind === 'failed') log.error({ err: error }, 'a request failed');
-  return { code: grpc.status[told.grpcStatus], details: told.kind === 'failed' && !(error instanceof ServeError) ? 'the server has failed' : told.message };
+  const shown = error instanceof ServeError ? error : toServeError(error);
+  if (shown.kind === 'failed') log.error({ err: error }, 'a request failed');
+  return { code: grpc.status[shown.grpcStatus], details: shown.kind === 'failed' && !(error instanceof ServeError) ? 'the server has failed' : shown.message };
 }
 
 function handlersOf({ registry, metrics, load, limits, log }, requireToken) {

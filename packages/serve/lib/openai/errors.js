@@ -2,7 +2,7 @@
 
 // Errors in OpenAI's form: { error: { message, type, param, code } }.
 
-/** What a client is told. Everything else is an error of the server, and its text stays in the log. */
+/** What a client sees. Everything else is an error of the server, and its text stays in the log. */
 class ApiError extends Error {
   /**
    * @param {number} status

@@ -61,11 +61,11 @@ const textModels = (registry) => registry.latest().filter(({ hub }) => hub?.text
 const aboutModel = ({ name, hub }) => ({ id: name, object: 'model', created: hub.loaded, owned_by: 'webnn-node', ...(hub.text.maxLength < Infinity && { max_model_len: hub.text.maxLength }) });
 
 function answerError(error, request, reply) {
-  const told = toApiError(error);
-  if (told.statusCode >= 500) request.log.error({ err: error, trace: traceOf(request.headers) }, 'a request failed');
-  if (told.statusCode === 401) reply.header('www-authenticate', 'Bearer');
-  if (told.retryAfter !== undefined) reply.header('retry-after', String(told.retryAfter));
-  reply.status(told.statusCode).type('application/json; charset=utf-8').send(bodyOf(told));
+  const shown = toApiError(error);
+  if (shown.statusCode >= 500) request.log.error({ err: error, trace: traceOf(request.headers) }, 'a request failed');
+  if (shown.statusCode === 401) reply.header('www-authenticate', 'Bearer');
+  if (shown.retryAfter !== undefined) reply.header('retry-after', String(shown.retryAfter));
+  reply.status(shown.statusCode).type('application/json; charset=utf-8').send(bodyOf(shown));
 }
 
 /** The name of the model that a request is for. Where only one model is of the kind, a reranker need not be named. */
