@@ -304,7 +304,7 @@ test('the package says how it is installed where it is missing', () => {
   const script = `require('./lib/generate/constraint.js').compiled('', { schema: {} }).catch(({ message }) => console.log(message))`;
   const said = execFileSync(process.execPath, ['-e', script], { cwd: place, encoding: 'utf8', env: { ...process.env, WEBNN_NATIVE: path.join(root, 'native', `webnn-node.${process.platform}-${process.arch}.node`) } });
   fs.rmSync(place, { recursive: true });
-  expect(said).toMatch(/need a package of its own, which is not installed. Run "npm install @webnn-node\/constrain@\d+\.\d+\.\d+"\./);
+  expect(said).toMatch(/need a separate package, which is not installed. Run "npm install @webnn-node\/constrain@\d+\.\d+\.\d+"\./);
 });
 
 test('a native part of another version is refused with both versions', () => {

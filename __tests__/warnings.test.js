@@ -39,7 +39,7 @@ const contexts = (numThreads) => `for (let i = 0; i < 2; i++) await ml.createCon
 test('more threads than cores are told once, with both figures', () => {
   const cores = os.availableParallelism();
   const { found, stderr } = warnings(contexts(cores + 3));
-  expect(found).toEqual([['WebNNWarning', 'WEBNN_FEWER_CORES', `numThreads: ${cores + 3} threads were asked for, but this process may use ${cores} cores`]]);
+  expect(found).toEqual([['WebNNWarning', 'WEBNN_FEWER_CORES', `numThreads: found ${cores + 3} threads, but this process may use only ${cores} cores`]]);
   expect(stderr).toContain('[WEBNN_FEWER_CORES] WebNNWarning: numThreads');
   expect(warnings(contexts(cores))).toEqual({ found: [], stderr: '' });
   // As the documentation says, for one and for all. Node.js still tells programs of those that it does not print.
@@ -52,7 +52,7 @@ test('a model of 8-bit integers on a CPU without instructions for them is told w
   const load = `const context = await ml.createContext({ deviceType: 'cpu' });
     for (let i = 0; i < 2; i++) await loadOnnx(context, 'integers.onnx');`;
   const { found } = warnings(load, { environment: { WEBNN_CPU: 'portable' } });
-  expect(found).toEqual([['WebNNWarning', 'WEBNN_NO_VNNI', expect.stringMatching(/^1 products of a model are of 8-bit integers, for which this CPU has no instructions/)]]);
+  expect(found).toEqual([['WebNNWarning', 'WEBNN_NO_VNNI', expect.stringMatching(/^the model has 1 products of 8-bit integers, for which this CPU has no instructions/)]]);
 });
 
 test('a GPU in software is told, where there is one', () => {

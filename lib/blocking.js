@@ -12,7 +12,7 @@ const { exception, invalidState, named } = require('./errors.js');
  */
 function requireImmediate(operator, { gpuDevice }) {
   if (gpuDevice === undefined) return;
-  throw exception('NotSupportedError', `${named(operator, '')}: found a context on a GPUDevice, whose results come through the event loop, allowed any other context`);
+  throw exception('NotSupportedError', `${named(operator, '')}: found a context on a GPUDevice, whose results need the event loop, allowed any other context`);
 }
 
 /**
@@ -22,7 +22,7 @@ function requireImmediate(operator, { gpuDevice }) {
 function requireBlocking(operator, context) {
   requireImmediate(operator, context);
   if (!isMainThread) return;
-  throw invalidState(operator, '', 'it blocks the thread that calls it, and on the main thread that would stop the event loop; it is allowed in worker_threads only');
+  throw invalidState(operator, '', 'on the main thread it would block the event loop; it is allowed in worker_threads only');
 }
 
 const WITHOUT_IMMEDIATE = Object.freeze(['awaited', 'queued', 'timeline']);

@@ -526,7 +526,7 @@ function createContext(handle, accelerated, device, label, numThreads, fpMath, {
     state.fpMath = fpMath;
     warnOfFewerCores(numThreads);
   } else if (!accelerated) {
-    emitWarning('WEBNN_SOFTWARE_GPU', 'the only GPU that was found is software, which computes on the CPU; a context of deviceType \'cpu\' is many times faster');
+    emitWarning('WEBNN_SOFTWARE_GPU', 'the only GPU is emulated by software on the CPU; a context of deviceType \'cpu\' is many times faster');
   }
   if (priority !== undefined) state.priority = priority;
   state.timeout = timeout;

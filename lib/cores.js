@@ -25,7 +25,7 @@ function leavesCore(numThreads) {
  */
 function warnOfFewerCores(numThreads) {
   if (numThreads === 0 || numThreads <= cores()) return;
-  emitWarning('WEBNN_FEWER_CORES', `numThreads: ${numThreads} threads were asked for, but this process may use ${cores()} cores`);
+  emitWarning('WEBNN_FEWER_CORES', `numThreads: found ${numThreads} threads, but this process may use only ${cores()} cores`);
 }
 
 module.exports = { cores, leavesCore, warnOfFewerCores };

@@ -1,4 +1,4 @@
-/** Generates text with an ONNX decoder model: an extension of this package, `webnn-node/generate`. */
+/** `webnn-node/generate`: generates text with an ONNX decoder model. An extension of this package. */
 
 import type { OnnxModel, OnnxValue } from './onnx.js';
 
@@ -12,40 +12,40 @@ export interface GeneratingSession {
   release(): Promise<void>;
 }
 
-/** Bits of the tokens that may come next in one sequence. */
+/** The tokens that are allowed next in one sequence. */
 export interface TokenMatcher {
   /**
-   * The tokens that may come next: bit `id % 32` of element `id >> 5` for each. At least one must be there. Tokens beyond the array may not
-   * come. The array is read at once and may be reused.
+   * A bit for each token that is allowed next: bit `id % 32` of element `id >> 5`. At least one must be set. Tokens beyond the array are not
+   * allowed. The array is read at once, so you may reuse it.
    */
   mask(): Uint32Array;
   /** Called with each token that was chosen. */
   push(id: number): void;
-  /** Called after `push`: the tokens that can only follow. The model sees them together. They count as pushed. */
+  /** Called after `push`: the tokens that must follow. The model sees them together. They count as pushed. */
   forced?(): ArrayLike<number>;
-  /** Whether nothing may follow, so that the sequence ends. */
+  /** Whether no token is allowed, so the sequence ends. */
   readonly isDone: boolean;
 }
 
-/** Which tokens may come: compiled by `@webnn-node/constrain`, or your own. */
+/** Which tokens are allowed: compiled by `@webnn-node/constrain`, or your own. */
 export interface TokenConstraint {
   /** Called once for each sequence. */
   begin(): TokenMatcher;
 }
 
-/** What the package `@webnn-node/constrain` needs to know of a tokenizer. */
+/** The tokenizer, for the package `@webnn-node/constrain`. */
 export interface ConstraintTokens {
   /**
    * The model's tokenizer: the path of `tokenizer.json` or of its folder, its parsed content, or a tokenizer of transformers.js or of
    * @huggingface/tokenizers. `generateText` knows it.
    */
   tokenizer?: string | object;
-  /** The tokens that end a text. They may come where the text is complete. By default those that the files beside `tokenizer.json` name. */
+  /** The tokens that end a text. They are allowed where the text is complete. By default the files beside `tokenizer.json` name them. */
   end?: number | readonly number[];
 }
 
 /**
- * What a text must be: JSON by a schema, a text that a regular expression matches from its beginning to its end, or a text of a grammar in
+ * The allowed texts: JSON of a schema, a text that a regular expression matches as a whole, or a text of a grammar in
  * llguidance's variant of Lark. These need the package `@webnn-node/constrain`.
  */
 export type Constraint =
@@ -65,7 +65,7 @@ export interface GenerateOptions {
   topP?: number;
   /** Leave out tokens that are less probable than this fraction of the most probable one; 0 by default. */
   minP?: number;
-  /** Divides the logits of tokens that occur already, also in the prompt; multiplies negative ones. 1 by default. */
+  /** Divides positive logits, and multiplies negative ones, of tokens that occur in the prompt or the text. 1 by default. */
   repetitionPenalty?: number;
   /** Subtracted from the logits of generated tokens; 0 by default. */
   presencePenalty?: number;
@@ -77,7 +77,7 @@ export interface GenerateOptions {
   seed?: number;
   /** A token that ends a sequence, or a list of tokens and token sequences. They are part of the output. */
   stop?: number | bigint | readonly (number | bigint | TokenIds)[];
-  /** Called with each token, before the next one is computed: `true` ends the token's sequence, for example at a stop string. */
+  /** Called with each token before the next one is computed. If it returns `true`, the sequence ends, for example at a stop string. */
   until?(token: GeneratedToken): boolean | void;
   /** How many sequences continue each prompt; 1 by default. */
   sequences?: number;
@@ -90,49 +90,49 @@ export interface GenerateOptions {
     context: { sequence: number; prompt: Uint32Array; ids: number[] },
   ): Float32Array | void | Promise<Float32Array | void>;
   /**
-   * Only tokens that it allows are chosen, whatever `logits` and `bias` say. A sequence ends when it is complete. What cannot be compiled
-   * rejects before anything runs.
+   * Only tokens that it allows are chosen, whatever `logits` and `bias` say. A sequence ends when it is complete. If the constraint cannot be
+   * compiled, the call rejects before anything runs.
    */
   constraint?: Constraint;
-  /** Tells so many of the most probable tokens of each step, at most 100, as `top`; 0 by default. A step then calls the native side twice. */
+  /** Adds so many of the most probable tokens to each token, as `top`; at most 100, 0 by default. A step then calls the native side twice. */
   topLogprobs?: number;
   /**
-   * Guesses the next tokens, and checks several guesses in one step: with `'prompt'`, what followed the last time the text said the same; with
-   * `{ draft }`, what a smaller model with the same vocabulary says. Faster where guesses are often right; it stops guessing where they are not.
-   * It changes neither the tokens of a seed nor how probable any tokens are. Absent: one token for each step.
+   * Guesses the next tokens, and checks several guesses in one step (speculative decoding). With `'prompt'` the guess is what followed the same
+   * text earlier; with `{ draft }`, the output of a smaller model with the same vocabulary. This is faster if guesses are often right; otherwise the
+   * call stops guessing. It changes neither the tokens of a seed nor the probabilities. By default each step has one token.
    *
-   * `guesses`, from 1 to 15, sets how many tokens are guessed each time. By default as many as are worth it.
+   * `guesses`, from 1 to 15, sets how many tokens are guessed each time. By default the number follows from how often guesses are right.
    */
   speculate?: 'prompt' | { prompt: true; guesses?: number } | { draft: OnnxModel | GeneratingSession; guesses?: number };
-  /** The steps of more urgent generations go first. None waits for ever for more urgent ones. Default: that of the context. */
+  /** More urgent generations run first, but none waits for ever. Default: that of the context. */
   priority?: 'high' | 'normal' | 'low';
-  /** Milliseconds from the call. A generation that has not begun by then ends with a `TimeoutError`. Default: that of the context. */
+  /** Milliseconds from the call. A generation that has not started by then rejects with a `TimeoutError`. Default: that of the context. */
   timeout?: number;
   /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Reuses what other calls with this cache have computed, and keeps what this call computes. Default: one of the model. */
+  /** Reuses what other calls with this cache have computed, and keeps what this call computes. Default: the cache of the model. */
   cache?: GenerationCache;
   /**
    * Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. An input with the batch dimension of
    * the tokens has one row for each prompt, or one row for all.
    */
   inputs?: Record<string, OnnxValue>;
-  /** An adapter (LoRA): values of inputs that the model has for its weights. What `inputs` has goes first. */
+  /** A LoRA adapter: values of the inputs that the model has for its weights. `inputs` takes precedence. */
   adapter?: Adapter;
   /** For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens. It has one input, and is of the same context. */
   embed?: OnnxModel | GeneratingSession;
   /**
-   * With `embed`: embeddings in the place of tokens, such as those of images: one row for each such token of the prompts, in their order.
+   * With `embed`: embeddings that replace tokens, such as those of images. One row for each such token of the prompts, in their order.
    */
   features?: GenerateFeatures | readonly GenerateFeatures[];
   /**
    * The encoder of an encoder-decoder. It runs once, when the generation begins. The decoder gets its outputs: those with the names of its
    * inputs, and `last_hidden_state` as `encoder_hidden_states`. `encoder_attention_mask` is the encoder's `attention_mask`. What `inputs` has
-   * goes first.
+   * takes precedence.
    */
   encoder?: GenerateEncoder;
   /**
-   * Of an export with two decoders the one without caches (`decoder_model.onnx`). The first argument is the other one
+   * If the export has two decoders: the one without caches (`decoder_model.onnx`). The first argument is then the other one
    * (`decoder_with_past_model.onnx`).
    */
   withoutPast?: OnnxModel | GeneratingSession;
@@ -143,7 +143,7 @@ export type GenerateFeatures =
   | { token: number; values: OnnxValue }
   | {
       token: number;
-      /** Its output `image_features`, `audio_features`, `features` or `last_hidden_state` has them, or its only output. */
+      /** The features are its output `image_features`, `audio_features`, `features` or `last_hidden_state`, or its only output. */
       model: OnnxModel | GeneratingSession;
       inputs: Record<string, OnnxValue>;
     };
@@ -163,23 +163,23 @@ export interface GeneratedToken {
   sequence: number;
   /** With `topLogprobs`: the most probable tokens of this step with the model's log-probabilities, the most probable first. Not for a token that is `forced`. */
   top?: { id: number; logprob: number }[];
-  /** The constraint allowed no other token, so none was chosen. */
+  /** The constraint allowed no other token, so the token was not sampled. */
   forced?: true;
   /** On the last token of a sequence: why it ended. */
   finish?: 'stop' | 'length';
 }
 
 /**
- * An adapter (LoRA) for a model whose adapter weights are inputs. Calls with different adapters, or none, run at once on one model, which has
- * its own weights once.
+ * A LoRA adapter for a model whose adapter weights are inputs. Calls with different adapters, or none, may run at the same time on one model, whose
+ * own weights are in memory once.
  */
 export class Adapter {
   private constructor();
-  /** The inputs of the model that it has values for. */
+  /** The inputs of the model for which the adapter has values. */
   readonly parameters: { name: string; dataType: string; shape: number[] }[];
   readonly adapterVersion: number;
   readonly modelVersion: number;
-  /** Releases the weights. Calls under way go on. */
+  /** Releases the weights. Running calls go on. */
   destroy(): void;
   /** `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
@@ -192,17 +192,17 @@ export class Adapter {
 export function loadAdapter(source: string | URL | Uint8Array | ArrayBuffer): Promise<Adapter>;
 
 export interface GenerationCacheOptions {
-  /** Bytes at most; 1 GiB by default. Beyond it, the cache releases the sequences that no call has used for longest. */
+  /** The maximum size in bytes; 1 GiB by default. Beyond it, the cache releases the least recently used sequences. */
   maxBytes?: number;
-  /** Shorter beginnings are neither kept nor reused; 1 by default. */
+  /** Shorter prefixes are neither kept nor reused; 1 by default. */
   minTokens?: number;
 }
 
 export interface GenerationCacheUsage {
-  /** Bytes of all kept sequences. Sequences that begin alike may share them. */
+  /** Bytes of all cached sequences. Sequences with a common prefix may share memory. */
   bytes: number;
   sequences: number;
-  /** Prompts that began with tokens that were known, and others. */
+  /** The number of prompts with a known prefix, and of other prompts. */
   hits: number;
   misses: number;
   /** Tokens that calls did not compute again. */
@@ -210,40 +210,40 @@ export interface GenerationCacheUsage {
 }
 
 /**
- * Keeps what the model has seen, for any number of calls of `generate()` on one model, one after the other or at once. A prompt is computed
- * only behind the longest beginning that is known. Prompts that begin alike are computed once also while they are under way.
+ * Caches prompts and generated tokens, for any number of calls of `generate()` on one model, one after the other or at once. A call computes only the
+ * part of its prompt behind the longest known prefix. Concurrent calls compute a common prefix once.
  *
- * Calls without a cache share one of the model, of at most 256 MiB, for beginnings of at least 64 tokens.
+ * Calls without a cache share the cache of the model. It has at most 256 MiB, for prefixes of at least 64 tokens.
  */
 export class GenerationCache {
   constructor(options?: GenerationCacheOptions);
   /** The number of known tokens of each prompt of the latest call, when it began. */
   readonly known: number[];
-  /** What is kept, and how often it was of use. */
+  /** The size of the cache, and how often it was used. */
   memoryUsage(): GenerationCacheUsage & { maxBytes: number };
   /** Always keeps a sequence that begins with these tokens, even beyond `maxBytes`. A call has to compute them first. */
   pin(ids: TokenIds): void;
-  /** Takes `pin(ids)` back. Returns `false` if these tokens are not pinned. */
+  /** Undoes `pin(ids)`. Returns `false` if these tokens are not pinned. */
   unpin(ids: TokenIds): boolean;
   /**
-   * Writes what is kept into a file, in the place of what was there. Rejects for models with states or on a GPU. What calls with `inputs` have
-   * kept is left out.
+   * Writes the cache to a file, and replaces an existing one. Rejects for models with states or on a GPU. Sequences of calls with `inputs` are left
+   * out.
    */
   save(file: string): Promise<void>;
   /**
-   * A cache with what `save` has written. Rejects if the file is damaged, or of another model, of one with other options, or of another
-   * version of this package; and if it has more than `maxBytes`.
+   * Loads a cache from a file that `save` has written. Rejects if the file is damaged, belongs to another model, other options or another version of
+   * this package, or has more than `maxBytes`.
    */
   static load(model: OnnxModel | GeneratingSession, file: string, options?: GenerationCacheOptions): Promise<GenerationCache>;
-  /** Releases all kept sequences. Calls under way go on, and keep nothing. */
+  /** Releases all cached sequences. Running calls go on, and cache nothing. */
   destroy(): void;
   /** `destroy()` for `using`, if the runtime has the symbol. */
   [Symbol.dispose](): void;
 }
 
-/** What a call gives. */
+/** The iterator of a call. */
 export interface Generation<T> extends AsyncGenerator<T, void, void> {
-  /** The number of known tokens of each prompt, when the call began: the cache had them. Empty before. */
+  /** The number of tokens of each prompt that the cache had. Empty until the call has started. */
   readonly known: number[];
 }
 
@@ -257,7 +257,7 @@ export function generate(
   options?: GenerateOptions,
 ): Generation<GeneratedToken>;
 
-/** What `generateText` needs of a tokenizer. Those of transformers.js and of @huggingface/tokenizers have it. */
+/** The members of a tokenizer that `generateText` needs. Tokenizers of transformers.js and @huggingface/tokenizers have them. */
 export interface TextTokenizer {
   encode(text: string, options?: any): number[] | { ids: number[] };
   /** The text of tokens. U+FFFD stands for an incomplete character. */
@@ -275,7 +275,7 @@ export interface ChatMessage {
 }
 
 export interface GenerateTextOptions extends Omit<GenerateOptions, 'stop'> {
-  /** Strings that end a sequence and are not a part of its text, also across tokens; or what `stop` of `generate` is. */
+  /** Strings that end a sequence, also across tokens, and are not part of its text; or tokens, as in `generate`. */
   stop?: string | number | bigint | readonly (string | number | bigint | TokenIds)[];
   /** Which tokens have no text. By default those that the tokenizer skips as special, and those that it does not know. */
   isHidden?(id: number): boolean;
@@ -283,12 +283,12 @@ export interface GenerateTextOptions extends Omit<GenerateOptions, 'stop'> {
 
 /** A piece of a sequence's text. */
 export interface GeneratedText {
-  /** Never a part of a character, and nothing that a stop string may begin in. It is empty for the end of a sequence without more text. */
+  /** Never ends within a character or a possible stop string. Empty if a sequence ends without more text. */
   text: string;
   sequence: number;
-  /** The tokens whose text is complete with this piece. Those behind a stop string never come. */
+  /** The tokens whose text is complete with this piece. Tokens behind a stop string are left out. */
   tokens: GeneratedToken[];
-  /** All tokens of the sequence so far, also those that wait. */
+  /** The number of all tokens of the sequence so far, also of those whose text is incomplete. */
   count: number;
   /** On the last piece of a sequence: why it ended. */
   finish?: 'stop' | 'length';
@@ -305,29 +305,29 @@ export function generateText(
   options?: GenerateTextOptions,
 ): Generation<GeneratedText>;
 
-/** Makes text of tokens, one by one, as far as no later token can change it. */
+/** Decodes tokens one by one. Returns text as soon as no later token can change it. */
 export class Detokenizer {
   /**
    * @param options `prompt`: the tokens before, whose text is not repeated; only the last ones are looked at. `isHidden`: which tokens have no
    * text, by default special ones.
    */
   constructor(tokenizer: TextTokenizer, options?: { prompt?: ArrayLike<number>; isHidden?: (id: number) => boolean });
-  /** Adds a token, and returns the text that is complete now: never a part of a character. */
+  /** Adds a token, and returns the text that is complete now. It never ends within a character. */
   push(id: number): string;
-  /** The text that waited for more. */
+  /** Returns the incomplete text that is left. */
   end(): string;
 }
 
-/** Ends text before one of several strings, whichever comes first. */
+/** Ends a text before the first of several strings. */
 export class StopStrings {
   constructor(stops: readonly string[]);
   /** The string that ended the text. */
   found: string | undefined;
   /** The text behind the string that was found. */
   readonly rest: string;
-  /** Adds text, and returns what no string can begin in. */
+  /** Adds text, and returns the part that cannot belong to a stop string. */
   push(text: string): string;
-  /** The text that waited, when no more comes. */
+  /** Returns the text that is left, at the end. */
   end(): string;
 }
 
@@ -338,14 +338,14 @@ export interface GenerationUsage {
   runs: number;
   /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
   reason?: string;
-  /** Guesses of calls with `speculate` that were checked, and those that were right. */
+  /** The number of guesses of calls with `speculate` that were checked, and that were right. */
   guessed: number;
   accepted: number;
   /** Why calls with `speculate` generate one token for each step with this model. Absent if they can guess, or if that was not found out yet. */
   speculationReason?: string;
-  /** What calls without a `GenerationCache` keep for each other. */
+  /** The cache of calls without a `GenerationCache`. */
   cache: GenerationCacheUsage;
 }
 
-/** What the steps of all calls on a model took. */
+/** Figures of all calls on a model. */
 export function generationUsage(model: OnnxModel | GeneratingSession): Promise<GenerationUsage>;

@@ -1,4 +1,4 @@
-/** ONNX models as WebNN graphs: an extension of this package, `webnn-node/onnx`. */
+/** `webnn-node/onnx`: runs ONNX models as WebNN graphs. An extension of this package. */
 
 import type { MLContext, MLFPMath, MLGraph, MLMemoryUsage, MLOperandDataType, MLTensor } from '../index.js';
 
@@ -80,11 +80,11 @@ export type OnnxResult = OnnxTensor | OnnxTensor[] | null;
 
 /** How runs are joined. */
 export interface OnnxBatchingOptions {
-  /** The most rows of a joined run, from 2 to 1024. Default: 16. */
+  /** The maximum number of rows of a joined run, from 2 to 1024. Default: 16. */
   maxSize?: number;
-  /** Milliseconds that a run may wait for others when nothing is under way, up to 60,000. Default: 0. */
+  /** Milliseconds that a run may wait for others while no run is active, up to 60,000. Default: 0. */
   maxDelay?: number;
-  /** The most elements that the largest input of a joined run may have, padding included. Default: no limit. */
+  /** The maximum number of elements in the largest input of a joined run, padding included. Default: no limit. */
   maxElements?: number;
 }
 
@@ -97,18 +97,17 @@ export interface OnnxBatching extends Required<OnnxBatchingOptions> {
    * `refused` says why.
    */
   readonly lengths: { axes: Record<string, number>; refused: { node: string; operator: string; reason: string }[] };
-  /** Runs that callers asked for and that could be joined, the runs that were made of them, and how many of the first were joined. */
+  /** The number of `run()` calls that could be joined, of the runs that computed them, and of the calls that were joined. */
   readonly requests: number;
   readonly runs: number;
   readonly joined: number;
   /**
-   * Whether runs that wait are joined at present. Without `maxDelay` both ways are measured while several runs are under way: runs go one by one if
-   * that is faster.
+   * Whether waiting runs are joined at present. Without `maxDelay` both ways are measured under load: runs go one by one if that is faster.
    */
   readonly joins: boolean;
-  /** How many of these were joined with texts of other lengths. */
+  /** The number of joined calls with padding, for texts of different lengths. */
   readonly filled: number;
-  /** Why runs of some shapes were not joined. The node is empty if it is the model as a whole. */
+  /** Why runs of some shapes were not joined. The node is empty if the reason is the model as a whole. */
   readonly refused: { node: string; operator: string; reason: string }[];
 }
 
@@ -125,20 +124,20 @@ export interface OnnxLoadOptions {
    */
   constants?: Record<string, OnnxArray>;
   /**
-   * Names of inputs with a value in the file (an initializer) that runs may pass nevertheless. Other inputs with a value are constants, so
+   * Names of inputs that runs may pass although the file has a value for them (an initializer). Other inputs with a value are constants, so
    * more can be computed when the model is loaded.
    */
   overridable?: string[];
   /**
-   * The most bytes that the model may use when it runs: weights, inputs, outputs and intermediate values. A model that needs more is
+   * The maximum number of bytes that the model may use when it runs: weights, inputs, outputs and intermediate values. A model that needs more is
    * refused with an `OperationError` before memory is allocated. Default: 1 GiB, plus 64 bytes for each byte of the model's files and
    * 256 for each byte of its inputs: more than networks use, less than a small malicious file may ask for. `Infinity` allows all. The work
    * of the import is limited, too; a larger number allows more of it.
    */
   maxBytes?: number;
   /**
-   * The most bytes that the model may hold: packed weights, constants, intermediate values and caches, as `model.memoryUsage()` counts them.
-   * What would exceed it is refused with a `QuotaExceededError`. Default: no limit but the context's.
+   * The maximum number of bytes that the model may hold: packed weights, constants, intermediate values and caches, as `model.memoryUsage()` counts
+   * them. Calls that would exceed it are refused with a `QuotaExceededError`. Default: no limit but the context's.
    */
   memoryLimit?: number;
   /** How float32 products may be computed, as in `createContext`. Default: `context.fpMath`. */
@@ -146,7 +145,7 @@ export interface OnnxLoadOptions {
   /** Shown in messages and readable as `model.label`. */
   label?: string;
   /**
-   * What the model's own bytes must be, as in Subresource Integrity: `sha256-`, `sha384-` or `sha512-` and the digest in base64; several are
+   * The hash of the model's own bytes, as in Subresource Integrity: `sha256-`, `sha384-` or `sha512-` and the digest in base64; several are
    * separated by spaces, and one of the strongest algorithm must match. Other bytes are refused with an `OperationError`. For external data
    * see `externalIntegrity`.
    */
@@ -157,31 +156,31 @@ export interface OnnxLoadOptions {
    */
   externalData?: Record<string, OnnxSource>;
   /**
-   * What external data must be, by the location that the model has for each file, as in `integrity`. Every file that the model reads must be
-   * among them. Default: external data is not checked.
+   * Hashes of external data, as in `integrity`, by the location that the model has for each file. They must include every file that the model
+   * reads. Default: external data is not checked.
    */
   externalIntegrity?: Record<string, string>;
   /**
-   * Joins runs that wait for the model, and runs them as one. A model that computes rows from other rows is refused with a
+   * Joins waiting runs of the model into one. If the rows of the model depend on each other, it is refused with a
    * `NotSupportedError` that names the node. Default: `false`.
    */
   batching?: boolean | OnnxBatchingOptions;
   /**
-   * Keeps packed weights on disk, on the CPU: later processes load faster, and processes that run beside each other share the memory.
+   * Keeps packed weights on disk, on the CPU: later processes load faster, and processes that run at the same time share the memory.
    * `true` is the folder that `WEBNN_CACHE` names, or the platform's folder for caches; a string is a folder. A process can use one folder.
-   * A folder that cannot be used or written is as if it were empty. Default: `false`.
+   * If a folder cannot be used or written, models load as without a cache. Default: `false`.
    */
   cache?: boolean | string;
   /**
    * Maps the model's files instead of reading them, so that processes share their pages. Do not change a mapped file while the model is in
-   * use: a file that is shortened ends the process. Default: false.
+   * use: if it is truncated, the process ends. Default: false.
    */
   map?: boolean;
   /** Cancels the load, which rejects with the signal's reason at once and stops. A stream that is being read is cancelled. */
   signal?: AbortSignal;
   /**
    * Called for each piece of a stream that has arrived, and then ten times a second while files are read. The numbers are bytes of all files
-   * together. `total` is undefined if a stream does not tell its length. What it throws rejects the load.
+   * together. `total` is undefined if the length of a stream is unknown. If the function throws, the load rejects.
    */
   onProgress?: (progress: { loaded: number; total: number | undefined }) => void;
 }
@@ -230,19 +229,19 @@ export interface OnnxRunOptions {
   /** The seed of random nodes that have none. The same seed gives the same numbers on every machine. */
   seed?: number;
   /**
-   * The most bytes that the run may use: inputs, outputs and intermediate values. A run that needs more is refused with an
+   * The maximum number of bytes that the run may use: inputs, outputs and intermediate values. A run that needs more is refused with an
    * `OperationError` before memory is allocated.
    */
   maxBytes?: number;
   /**
-   * Cancels the run, which rejects with the signal's reason at once. On the CPU it stops within the pieces of an operator, on a GPU if it has not
-   * begun.
+   * Cancels the run, which rejects with the signal's reason at once. On the CPU it stops soon, even in the middle of an operator; on a GPU only if it
+   * has not started.
    */
   signal?: AbortSignal;
-  /** The more urgent goes first. No run waits for ever for more urgent ones. Default: that of the context. */
+  /** More urgent runs go first, but no run waits for ever. Default: that of the context. */
   priority?: 'high' | 'normal' | 'low';
   /**
-   * Milliseconds from the call. A run that has not begun by then is dropped with a `TimeoutError`; one that has begun is not affected. Default:
+   * Milliseconds from the call. A run that has not started by then is dropped with a `TimeoutError`; a run that has started continues. Default:
    * that of the context.
    */
   timeout?: number;
@@ -282,7 +281,7 @@ export interface OnnxMetadata {
   properties: Record<string, string>;
 }
 
-/** A step of a run: one or several operators that one implementation computes. */
+/** A step of a run: one or several operators, computed by one implementation. */
 export interface OnnxProfiledStep {
   /** The main operator, with WebNN's name. */
   operator: string;
@@ -291,11 +290,11 @@ export interface OnnxProfiledStep {
   /** Milliseconds since the run began. */
   began: number;
   ms: number;
-  /** What computed it, such as `gemm.packed`. */
+  /** The implementation that computed it, such as `gemm.packed`. */
   implementation: string;
   /** All operators, shapes and the label. */
   text: string;
-  /** Multiplications that the operators ask for; an implementation may need fewer. */
+  /** The multiplications of the operators; an implementation may need fewer. */
   multiplications: number;
   /** Bytes of inputs and outputs, each once. */
   bytes: number;
@@ -312,13 +311,13 @@ export interface OnnxProfiledStep {
 export interface OnnxProfiledRun {
   /** By `performance.now()`. */
   began: number;
-  /** Until the result was there, including the time in queues. */
+  /** The time until the result, including the time in queues. */
   ms: number;
   /** Empty on a GPU. */
   steps: OnnxProfiledStep[];
 }
 
-/** What a CPU can do with the threads of a context. */
+/** The peak rates of a CPU with the threads of a context. */
 export interface OnnxPeak {
   /** Of a product of float32 matrices. */
   gflops: number;
@@ -330,10 +329,10 @@ export interface OnnxPeak {
 export interface OnnxProfile {
   /** The runs that have ended, in the order of their ends. */
   readonly runs: OnnxProfiledRun[];
-  /** Runs that begin later are not profiled. */
+  /** Stops the profile: later runs are not profiled. */
   stop(): void;
   /**
-   * What the CPU can do, to compare with the steps; undefined on a GPU. The first call for a context measures it, which takes some tenths of a
+   * The peak rates of the CPU, to compare with the steps; undefined on a GPU. The first call for a context measures them, which takes some tenths of a
    * second and 64 MiB.
    */
   peak(): Promise<OnnxPeak | undefined>;
@@ -349,7 +348,7 @@ export class OnnxModel {
   readonly outputs: OnnxOutputSignature[];
   /** undefined if dimensions are open, or the model is split. */
   readonly graph: MLGraph | undefined;
-  /** Nodes at which a model of known shapes is split, because data of a run decides what follows. */
+  /** Nodes at which a model of known shapes is split, because the following nodes depend on data. */
   readonly cuts: { node: string; operator: string; reason: string }[];
   readonly metadata: OnnxMetadata;
   readonly label: string;
@@ -366,10 +365,10 @@ export class OnnxModel {
    */
   prepare(
     shapes: readonly Record<string, readonly number[] | readonly (readonly number[])[]>[],
-    /** The signal cancels it: plans that nobody else waits for are not made. */
+    /** Cancels it: plans that no other call waits for are not made. */
     options?: { signal?: AbortSignal },
   ): Promise<void>;
-  /** Profiles the runs that begin from now on, until you stop it or call this again. */
+  /** Profiles the runs that start from now on, until you stop it or call this again. */
   profile(): OnnxProfile;
   /** Uses the tensors that you pass, and creates the others. */
   createBindings(given?: {
@@ -388,7 +387,7 @@ export class OnnxModel {
  * Loads an ONNX model: reads it in the background, and imports and compiles it if its shapes are known. Open dimensions that
  * `freeDimensions` does not fix may differ from run to run. If the file changes, the model computes with the old weights or
  * rejects with an `OperationError`. External data
- * that `externalData` does not have must be in the folder of the file, or in the folder where the file really is, if its path is a link.
+ * that is not in `externalData` must be in the folder of the file. If its path is a link, the folder of the real file works, too.
  */
 export function loadOnnx(
   context: MLContext,

@@ -158,12 +158,12 @@ function elementsOf(iterable, method, convert) {
     return result;
   }
   const iterator = Reflect.apply(method, iterable, []);
-  if (!isObject(iterator)) throw new Mismatch(iterator, 'an iterator, which is what [Symbol.iterator]() has to return');
+  if (!isObject(iterator)) throw new Mismatch(iterator, 'an iterator as the result of [Symbol.iterator]()');
   // Not `for…of`: an element that cannot be converted does not close the iterator.
   const { next } = iterator;
   for (let i = 0; ; i++) {
     const step = Reflect.apply(next, iterator, []);
-    if (!isObject(step)) throw new Mismatch(step, "an object, which is what an iterator's next() has to return");
+    if (!isObject(step)) throw new Mismatch(step, "an object as the result of the iterator's next()");
     if (step.done) return result;
     result.push(element(step.value, i, convert));
   }

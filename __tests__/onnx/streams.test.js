@@ -99,7 +99,7 @@ describe('a model from a stream', () => {
     await expect(loadOnnx(context, huge)).rejects.toMatchObject({ name: 'UnknownError', message: expect.stringContaining('cannot allocate') });
     const read = new Response(bytes);
     await read.arrayBuffer();
-    await expect(loadOnnx(context, read)).rejects.toThrow('a response without a body to read');
+    await expect(loadOnnx(context, read)).rejects.toThrow('a response whose body is missing or has been read');
   });
 
   test('is cancelled by a signal, and the source hears of it', async () => {

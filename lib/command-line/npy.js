@@ -28,14 +28,14 @@ function readNpy(file) {
   const [, order, type] = /'descr':\s*'([<>|=]?)([a-z]\d+)'/.exec(header) ?? [];
   const shape = /'shape':\s*\(([^)]*)\)/.exec(header)?.[1];
   const known = TYPES[type];
-  if (known === undefined || shape === undefined) throw new Error(`a .npy file with the header ${JSON.stringify(header.trim())}`);
-  if (order === '>') throw new Error('a .npy file of big-endian numbers');
+  if (known === undefined || shape === undefined) throw new Error(`the header ${JSON.stringify(header.trim())} is not supported`);
+  if (order === '>') throw new Error('big-endian numbers are not supported');
   const sizes = shape.split(',').filter((text) => text.trim() !== '').map(Number);
   const count = sizes.reduce((product, size) => product * size, 1);
   const { array: TypedArray, webnn, convert } = known;
   // A copy, so that it is aligned.
   const bytes = new Uint8Array(file.subarray(start)).buffer;
-  if (bytes.byteLength !== count * TypedArray.BYTES_PER_ELEMENT) throw new Error(`a .npy file with ${bytes.byteLength} bytes for ${count} elements`);
+  if (bytes.byteLength !== count * TypedArray.BYTES_PER_ELEMENT) throw new Error(`found ${bytes.byteLength} bytes for ${count} elements`);
   const array = new TypedArray(bytes);
   const inOrder = /'fortran_order':\s*True/.test(header) ? rowMajor(array, sizes) : array;
   return { dataType: webnn, shape: sizes, array: convert?.(inOrder) ?? inOrder };

@@ -110,7 +110,7 @@ function requireServer() {
       if (error.code !== 'MODULE_NOT_FOUND' || !error.message.includes("'@webnn-node/serve'")) throw error;
     }
   }
-  throw new Error(`the server is a package of its own, which is not installed. Run "npm install @webnn-node/serve@${version}".`);
+  throw new Error(`the server is a separate package, which is not installed. Run "npm install @webnn-node/serve@${version}".`);
 }
 
 async function run(args) {

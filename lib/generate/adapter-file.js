@@ -38,7 +38,7 @@ class Reader {
 
   #require(position, length) {
     if (!(position >= 0 && length >= 0 && position + length <= this.#bytes.length)) {
-      throw refuse(`found an offset to ${position}, allowed a file of an adapter, whose offsets lead into its ${this.#bytes.length} bytes`);
+      throw refuse(`found the offset ${position}, allowed offsets within the ${this.#bytes.length} bytes of the file`);
     }
   }
 
@@ -118,7 +118,7 @@ function readAdapter(bytes) {
   for (let i = 0; i < count; i++) {
     const parameter = readParameter(reader, reader.follow(first + 4 * i));
     left -= parameter.data.byteLength + parameter.name.length;
-    if (left < 0) throw refuse('found weights that take more bytes than the file has, allowed each once');
+    if (left < 0) throw refuse('found weights that take more bytes than the file has');
     if (found.has(parameter.name)) throw refuse(`found ${quote(parameter.name)} twice, allowed each name once`);
     found.set(parameter.name, parameter);
   }
@@ -133,7 +133,7 @@ function readParameter(reader, table) {
     name = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(reader.bytes(text.first, text.count));
   } catch (error) {
     if (error instanceof TypeError && error.message.startsWith(NAME)) throw error;
-    throw refuse('found a name that is no text, allowed UTF-8');
+    throw refuse('found a name that is not UTF-8, allowed UTF-8');
   }
   if (name === '') throw refuse('found weights without a name, allowed the names of inputs of a model');
   const type = reader.number(table, PARAMETER.dataType);

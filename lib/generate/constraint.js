@@ -39,7 +39,7 @@ function requirePackage() {
       if (error.code !== 'MODULE_NOT_FOUND' || !error.message.includes(`'${PACKAGE}'`)) throw error;
     }
   }
-  throw new Error(`${NAME}: options: constraint: schemas, regular expressions and grammars need a package of its own, which is not installed. Run "npm install ${PACKAGE}@${version}".`);
+  throw new Error(`${NAME}: options: constraint: schemas, regular expressions and grammars need a separate package, which is not installed. Run "npm install ${PACKAGE}@${version}".`);
 }
 
 /**

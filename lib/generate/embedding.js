@@ -78,7 +78,7 @@ async function featuresOf({ label, inputs: signatures }, { features, signal }) {
 function resultOf(label, results) {
   const names = Object.keys(results);
   const name = RESULTS.find((one) => names.includes(one)) ?? (names.length === 1 ? names[0] : undefined);
-  if (name === undefined) throw typeError(NAME, label, `options: features: found a model with the outputs ${names.map(quote).join(', ')}, allowed one that is called ${RESULTS.map(quote).join(' or ')}`);
+  if (name === undefined) throw typeError(NAME, label, `options: features: found a model with the outputs ${names.map(quote).join(', ')}, allowed one with the name ${RESULTS.map(quote).join(' or ')}`);
   return results[name];
 }
 

@@ -100,7 +100,7 @@ function ofEncoder(label, signature, results, inputs) {
   const all = Object.keys(results);
   const called = STATES.find((one) => all.includes(one)) ?? (all.length === 1 ? all[0] : undefined);
   if (called === undefined) {
-    throw typeError(NAME, label, `options: encoder: found the outputs ${all.map(quote).join(', ')}, allowed one that is called ${STATES.map(quote).join(' or ')}`);
+    throw typeError(NAME, label, `options: encoder: found the outputs ${all.map(quote).join(', ')}, allowed one with the name ${STATES.map(quote).join(' or ')}`);
   }
   if (name === 'encoder_hidden_states') return results[called];
   // Of images and sound all that there is counts.

@@ -99,7 +99,7 @@ const draftOf = async (draft) => (draft === undefined ? undefined : decoderOf(dr
 function requireDecoder(model, label) {
   model.requireUsable(NAME);
   if (model.hasFile) return;
-  throw typeError(NAME, label, 'model: found one whose shapes are all known, allowed one with a dimension for the length of the sequence');
+  throw typeError(NAME, label, 'model: found a model without open dimensions, allowed one with an open dimension for the length of the sequence');
 }
 
 async function* tokens(work, prompts, wish, called) {

@@ -178,7 +178,7 @@ function readPrompts(label, ids) {
     throw typeError(NAME, label, `ids: found ${show(ids)}, allowed an array of tokens, or an array of those`);
   }
   for (const tokens of several) {
-    if (tokens.length === 0) throw typeError(NAME, label, 'ids: found no token, allowed one at least: a model without a prompt has a token for the beginning');
+    if (tokens.length === 0) throw typeError(NAME, label, 'ids: found no token, allowed at least one: to begin without a prompt, pass the token with which the model begins a text');
     const wrong = tokens.find((id) => !isToken(id));
     if (wrong !== undefined) throw typeError(NAME, label, `ids: found ${show(wrong)}, allowed whole numbers from 0 to 2147483647`);
   }

@@ -183,7 +183,7 @@ async function modelOf(context, contextState, label, { handle, opened }, { anySc
 
 function warnOfSlowProducts(count) {
   const lacking = process.arch === 'arm64' ? 'dotprod' : 'AVX-512 VNNI';
-  emitWarning('WEBNN_NO_VNNI', `${count} products of a model are of 8-bit integers, for which this CPU has no instructions (${lacking}): they are computed in 16 bits`);
+  emitWarning('WEBNN_NO_VNNI', `the model has ${count} products of 8-bit integers, for which this CPU has no instructions (${lacking}): they are computed in 16 bits`);
 }
 
 function requireObject(name, value) {

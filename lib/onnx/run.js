@@ -144,7 +144,7 @@ const LONGEST = 2 ** 32 - 1;
 
 /** A dispatch that belongs to a run. What is dispatched has begun. */
 function dispatchFor({ context, graph, graphState }, { inputs, outputs }, label, { life, priority = NORMAL }) {
-  if (life !== undefined && !life.begin()) throw exception('AbortError', 'nobody waits for the run any more');
+  if (life !== undefined && !life.begin()) throw exception('AbortError', 'the run is no longer wanted');
   const { queue, priority: usual, timeout } = graphState.context;
   const options = { label, priority: priority === usual ? undefined : PRIORITIES[priority], timeout: timeout === undefined ? undefined : LONGEST };
   const work = () => context.dispatch(graph, inputs, outputs, options);

@@ -38,9 +38,9 @@ function isTagged(source, name) {
 
 function response(operator, source, name) {
   if (!source.ok) {
-    throw exception('OperationError', `${operator}: ${name}: found a response with status ${source.status}, allowed one that succeeded`);
+    throw exception('OperationError', `${operator}: ${name}: found a response with status ${source.status}, allowed a successful one`);
   }
-  if (source.bodyUsed || source.body === null) throw typeError(operator, '', `${name}: found a response without a body to read, allowed one that nobody has read`);
+  if (source.bodyUsed || source.body === null) throw typeError(operator, '', `${name}: found a response whose body is missing or has been read, allowed one with an unread body`);
   // The length of what is sent is not that of what is read if it is compressed.
   const length = source.headers.get('content-encoding') === null ? source.headers.get('content-length') : null;
   return { pieces: source.body, total: length === null ? undefined : Number(length) };

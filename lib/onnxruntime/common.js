@@ -7,7 +7,7 @@ try {
   common = require('onnxruntime-common');
 } catch (cause) {
   if (cause.code !== 'MODULE_NOT_FOUND') throw cause;
-  throw new Error('webnn-node/onnxruntime: the package onnxruntime-common is not there: run "npm install onnxruntime-common"', { cause });
+  throw new Error('webnn-node/onnxruntime: the package onnxruntime-common is not installed. Run "npm install onnxruntime-common"', { cause });
 }
 
 module.exports = common;

@@ -74,7 +74,7 @@ function requireNotRented({ rental, label }, operator) {
 function lend(tensor, operator) {
   const { context, label, handle: storage } = tensor;
   if (context.order.isAwaited(storage)) {
-    throw invalidState(operator, label, 'found an MLTensor that work is to write or read which waits for a rented MLTensor, allowed one whose work has been submitted');
+    throw invalidState(operator, label, 'found an MLTensor of pending work, which waits for an MLTensor that WebGPU has, allowed one whose work has been submitted');
   }
   const { failure } = storage.completion;
   if (failure !== undefined) throw errored(operator, label, failure);

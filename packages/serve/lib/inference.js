@@ -48,7 +48,7 @@ const portsOf = new WeakMap();
 
 /** @param {LoadedModel} model */
 function ports({ name, onnx }) {
-  if (onnx === undefined) refuse(`model ${quote(name)}: it has no tensors to be called with`);
+  if (onnx === undefined) refuse(`model ${quote(name)}: it takes no tensors`);
   let found = portsOf.get(onnx);
   if (found === undefined) portsOf.set(onnx, (found = { inputs: new Ports(onnx.inputs, 'input'), outputs: new Ports(onnx.outputs, 'output') }));
   return found;

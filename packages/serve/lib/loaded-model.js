@@ -88,7 +88,7 @@ class LoadedModel {
    */
   async run(feeds, { outputs, signal, priority = 0, timeout } = {}) {
     const options = { outputs, signal, priority: PRIORITIES[Math.min(priority, PRIORITIES.length - 1)] };
-    if (this.onnx === undefined) throw new ServeError('invalid', `model ${JSON.stringify(this.name)}: it has no tensors to be called with`);
+    if (this.onnx === undefined) throw new ServeError('invalid', `model ${JSON.stringify(this.name)}: it takes no tensors`);
     if (timeout === undefined || timeout === Infinity) return this.onnx.run(feeds, options);
     const clock = new AbortController();
     const cancel = () => clock.abort(signal.reason);

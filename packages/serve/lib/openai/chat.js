@@ -67,13 +67,13 @@ async function readChat(body, model, limits, signal) {
   if (!model.template.exists) throw unsupported('model', 'The model has no chat template. Use /v1/completions.');
   const { format, ...common } = readCommon(body, model, limits);
   const messages = read(body, 'messages', is.array, 'an array of messages');
-  if (messages === undefined || messages.length === 0) throw invalid('messages', 'messages: found none, allowed one at least.', 'missing_required_parameter');
+  if (messages === undefined || messages.length === 0) throw invalid('messages', 'messages: found none, allowed at least one.', 'missing_required_parameter');
   if (messages.length > limits.messages) throw invalid('messages', `messages: found ${messages.length}, allowed at most ${limits.messages}.`);
   requireCharacters('messages', textsOf(messages), limits);
   const tools = readTools(body, model, limits);
   const forced = tools?.forced;
   if (format !== undefined && tools !== undefined && forced === undefined) {
-    throw invalid('response_format', "response_format: not allowed with tools that the model may call or not: a text is either JSON or a call. Set tool_choice to 'none' or 'required'.");
+    throw invalid('response_format', "response_format: not allowed with tools and tool_choice 'auto': an answer is either JSON or a call. Set tool_choice to 'none' or 'required'.");
   }
   const logprobs = readLogprobs(body);
   const text = model.template.render(messages, { tools: tools?.list, more: readVariables(body) }) + (forced?.prompt ?? '');

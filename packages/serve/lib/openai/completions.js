@@ -39,7 +39,7 @@ async function tokensOf(model, prompts, signal) {
 function orBeginning(model, ids) {
   if (ids.length > 0) return ids;
   const begin = model.tokenizer.idOf(model.tokenizer.named.bos_token) ?? model.ends[0];
-  if (begin === undefined) throw invalid('prompt', 'prompt: found an empty text, allowed one with a token at least.');
+  if (begin === undefined) throw invalid('prompt', 'prompt: found an empty text, allowed one with at least one token.');
   return [begin];
 }
 

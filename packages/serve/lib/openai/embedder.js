@@ -75,7 +75,7 @@ class Embedder {
     const { ids, types } = row;
     const unknown = ids.find((id) => !this.#tokenizer.has(id));
     if (unknown !== undefined) throw invalid(param, `${param}: found the token ${unknown}, which the model does not have.`);
-    if (ids.length === 0) throw invalid(param, `${param}: found a text without tokens, allowed a text with one at least.`);
+    if (ids.length === 0) throw invalid(param, `${param}: found a text without tokens, allowed a text with at least one.`);
     if (ids.length <= this.maxLength) return row;
     if (!truncate) throw tooLong(param, ids.length, this.maxLength);
     const shorten = (list) => [...list.slice(0, this.maxLength - tail), ...list.slice(list.length - tail)];

@@ -25,7 +25,7 @@ async function embeddings(body, model, { limits, signal }) {
   const normalize = read(body, 'normalize', is.boolean, 'true or false');
   const truncate = readFlag(body, 'truncate');
   const prompt = model.promptOf(read(body, 'prompt_name', is.string, 'a string'));
-  if (inputs.some((input) => input === '')) throw invalid('input', 'input: found an empty text, allowed texts of one character at least.');
+  if (inputs.some((input) => input === '')) throw invalid('input', 'input: found an empty text, allowed texts of at least one character.');
   const rows = await model.tokensOf(inputs, { truncate, prompt, signal });
   const vectors = await Promise.all(rows.map((row) => model.embed(row, { dimensions, normalize, signal })));
   const tokens = rows.reduce((sum, { ids }) => sum + ids.length, 0);

@@ -48,7 +48,7 @@ const CODES = { 401: 'invalid_api_key', 429: 'rate_limit_exceeded' };
  */
 function toApiError(error) {
   if (error instanceof ApiError) return error;
-  if (isOutOfMemory(error)) return new ApiError(503, 'The server has no memory for this request now.', { code: 'out_of_memory', retryAfter: 1 });
+  if (isOutOfMemory(error)) return new ApiError(503, 'The server does not have enough memory for this request now.', { code: 'out_of_memory', retryAfter: 1 });
   if (error?.code === 'ERR_CONSTRAINT') return new ApiError(400, `The output cannot be constrained further: ${error.message}.`, { code: 'constraint_too_complex' });
   // Fastify's own, such as for a body that is no JSON or too large, and errors of other plugins with a status.
   const { statusCode: status, message, code = CODES[status] ?? null, retryAfter } = error ?? {};

@@ -16,7 +16,7 @@ function textOf(document, param) {
 
 function readDocuments(body, name, limits) {
   const list = read(body, name, is.array, 'an array of texts');
-  if (list === undefined || list.length === 0) throw invalid(name, `${name}: found none, allowed one text at least.`, 'missing_required_parameter');
+  if (list === undefined || list.length === 0) throw invalid(name, `${name}: found none, allowed at least one text.`, 'missing_required_parameter');
   if (list.length > limits.documents) throw invalid(name, `${name}: found ${list.length} texts, allowed at most ${limits.documents}.`);
   const texts = list.map((document, i) => textOf(document, `${name}[${i}]`));
   requireCharacters(name, texts, limits);
