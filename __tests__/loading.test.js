@@ -7,6 +7,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { interpreter, ofPath, ofProgram, ofReport, platform } = require('../lib/addon/platform.js');
+const { afterFailure } = require('../lib/addon/advice.js');
 const { packageOf, platforms } = require('../lib/addon/packages.js');
 const version = require('../lib/version.js');
 
@@ -97,6 +98,22 @@ describe('the C library', () => {
 test('the version is that of the package, of the crate and of the addon', () => {
   expect(require('../package.json').version).toBe(version);
   expect(require('../lib/native.js').version()).toBe(version);
+});
+
+describe('what a loader says', () => {
+  // glibc, musl, macOS and Windows.
+  test.each([
+    ["/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.35' not found (required by /a.node)", 'it needs GLIBC_2.35 or later'],
+    ['libc.musl-x86_64.so.1: cannot open shared object file: No such file or directory', 'it is for musl'],
+    ['Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /a.node)', 'it is for glibc'],
+    ['/a.node: file too short', 'damaged'],
+    ['/a.node: invalid ELF header', 'damaged'],
+    ['Error loading shared library /a.node: Exec format error', 'damaged'],
+    ["dlopen(/a.node, 0x0001): tried: '/a.node' (mach-o file, but is an incompatible architecture (have 'x86_64', need 'arm64'))", 'damaged, or is for another platform. Mend it.'],
+    ['\\\\?\\C:\\a.node is not a valid Win32 application.', 'damaged'],
+    ['/tmp/a.node: failed to map segment from shared object', '"noexec"'],
+    ['something new', 'the cause says why'],
+  ])('%s', (message, meaning) => expect(afterFailure({ code: 'ERR_DLOPEN_FAILED', message }, 'Mend it.')).toContain(meaning));
 });
 
 test('every platform has its require, and package.json has each as an optional dependency of this version', () => {
@@ -190,6 +207,6 @@ describe('an installed package', () => {
   test('tells a package that is missing from an addon that does not load', () => {
     const destination = addPackage(own);
     fs.writeFileSync(path.join(destination, 'addon.node'), 'spoilt');
-    expect(run()).toContain(`could not be loaded from ${packageOf(own)}: it is there`);
+    expect(run()).toContain(`could not be loaded from ${packageOf(own)}: its file is damaged, or is for another platform. Delete node_modules`);
   });
 });

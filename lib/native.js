@@ -36,7 +36,7 @@ function fromFile(file, mending) {
     // Not the `require` of this module, which bundlers would follow, and which has built-in modules alone in a single executable.
     addon = createRequire(file)(file);
   } catch (cause) {
-    throw new Error(`webnn-node: the native addon could not be loaded from ${file}: ${afterFailure(cause)}`, { cause });
+    throw new Error(`webnn-node: the native addon could not be loaded from ${file}: ${afterFailure(cause, mending)}`, { cause });
   }
   return checked(addon, file, mending);
 }
@@ -65,7 +65,7 @@ function fromPackage() {
 }
 
 function failure(name, cause) {
-  return new Error(`webnn-node: the native addon could not be loaded from ${packageOf(name)}: ${afterFailure(cause)}`, { cause });
+  return new Error(`webnn-node: the native addon could not be loaded from ${packageOf(name)}: ${afterFailure(cause, 'Delete node_modules and install again.')}`, { cause });
 }
 
 /** Whether the package is not there, as opposed to an addon in it that wants a library which is not. */

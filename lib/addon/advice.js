@@ -16,8 +16,27 @@ function describe({ system, architecture, libc }) {
   return `${system} ${architecture} with ${LIBC[libc] ?? 'an unknown C library'}`;
 }
 
-/** What to do where Node found a file and did not load it, by the reason that Node gives. */
-function afterFailure({ code, name, message = '' }) {
+/** What the loader of a system says, and what it means. */
+const MESSAGES = [
+  [/version `(GLIBC_[\d.]+)' not found/, (mending, found, version) => `it needs ${version} or later, which this system's glibc is not; packages of webnn-node need GLIBC_2.28`],
+  [/libc\.musl-/, () => 'it is for musl, and this Node.js runs with glibc: install the package for glibc'],
+  [/ld-linux-/, () => 'it is for glibc, and this Node.js runs with musl: install the package for musl'],
+  [
+    /file too short|invalid ELF header|wrong ELF class|past end of file|Exec format error|not a valid Win32 application|not a mach-o file|incompatible architecture/i,
+    (mending) => `its file is damaged, or is for another platform. ${mending}`,
+  ],
+  [
+    /failed to map segment/,
+    () => 'the system does not run code from that folder, perhaps because it is mounted with "noexec": install elsewhere, or set WEBNN_NATIVE to a copy elsewhere',
+  ],
+];
+
+/**
+ * What to do where Node found a file and did not load it, by the reason that Node gives.
+ *
+ * @param {string} mending what brings another file to that place
+ */
+function afterFailure({ code, name, message = '' }, mending) {
   if (code === 'ERR_DLOPEN_DISABLED') {
     return 'native addons are switched off: run Node without --no-addons, and with --allow-addons where there is --permission';
   }
@@ -25,8 +44,10 @@ function afterFailure({ code, name, message = '' }) {
     return 'Node may not read it: run Node with --allow-fs-read for the folder of webnn-node, and with --allow-addons';
   }
   if (name === 'NotCapable') return 'Deno may not load addons: run it with --allow-ffi, beside --allow-read, --allow-env and --allow-sys';
-  const glibc = /version `(GLIBC_[\d.]+)' not found/.exec(message);
-  if (glibc) return `it needs ${glibc[1]} or later, which this system's glibc is not; packages of webnn-node need GLIBC_2.28`;
+  for (const [pattern, say] of MESSAGES) {
+    const found = pattern.exec(message);
+    if (found) return say(mending, ...found);
+  }
   return 'it is there, but the system cannot load it; the cause says why';
 }
 
