@@ -5,15 +5,26 @@ import { Project, succeed } from './surroundings.mjs';
 
 const OTHER = '9.9.9';
 
-/** Another version is this one under another number of as many characters, in the JavaScript and in the addon. */
-function renumber(modules, own, version) {
-  const addon = path.join(modules, '@webnn-node', own, `webnn-node.${own}.node`);
+export const addonOf = (modules, own) => path.join(modules, '@webnn-node', own, `webnn-node.${own}.node`);
+
+/** Makes an addon one of another version: this one under another number of as many characters. @returns {string} that number */
+export function renumberAddon(modules, own, version) {
+  const addon = addonOf(modules, own);
   const bytes = readFileSync(addon);
   for (let at = bytes.indexOf(version); at >= 0; at = bytes.indexOf(version, at + 1)) bytes.write(OTHER, at, 'latin1');
   writeFileSync(addon, bytes);
-  for (const file of [path.join(modules, 'webnn-node', 'lib', 'version.js'), path.join(modules, 'webnn-node', 'package.json'), path.join(modules, '@webnn-node', own, 'package.json')]) {
-    writeFileSync(file, readFileSync(file, 'utf8').replaceAll(version, OTHER));
-  }
+  renumberFile(path.join(modules, '@webnn-node', own, 'package.json'), version);
+  return OTHER;
+}
+
+function renumberFile(file, version) {
+  writeFileSync(file, readFileSync(file, 'utf8').replaceAll(version, OTHER));
+}
+
+/** The same of the JavaScript and the addon. */
+function renumber(modules, own, version) {
+  renumberAddon(modules, own, version);
+  for (const file of ['lib/version.js', 'package.json']) renumberFile(path.join(modules, 'webnn-node', file), version);
 }
 
 export const copyTrials = ({ registry, version, own }) => ['copies', 'versions'].map((kind) => [`two ${kind} in one process`, async () => {
