@@ -1,8 +1,8 @@
 //! A validated graph → a [`Schedule`] that a backend compiles.
 //!
-//! [`compile`] runs the [`PASSES`] over the graph, and schedules what they leave. A pass takes a valid graph and leaves a valid graph, has a
-//! file named after it, and asks at each node whether anybody still wants the graph ([`Compilation::each`]). All passes look around in a
-//! graph and change it by the same methods ([`edit`]).
+//! [`compile`] runs the [`PASSES`] over the graph, and schedules what they leave. A pass takes a valid graph and leaves a valid graph. At each
+//! node it asks whether anybody still wants the graph ([`Compilation::each`]). All passes read and change a graph by the same methods
+//! ([`edit`]).
 //!
 //! What is known here is true of graphs in general. What a backend has kernels for, and from which size on, is its answer to one trait
 //! ([`Capabilities`]).

@@ -1,7 +1,7 @@
 //! Convolutions. The arithmetic is in `f32` for both data types.
 //!
-//! conv2d is a product of matrices, one of which is made of [`Patches`] of the input; where a group has too few channels
-//! for that to be worthwhile, it is done directly. convTranspose2d is a product, the rows of which are then added to the
+//! conv2d is a product of matrices, one of which is made of [`Patches`] of the input. A group with few channels is computed
+//! directly. convTranspose2d is a product, the rows of which are then added to the
 //! output.
 
 use super::patches::Patches;

@@ -1,5 +1,6 @@
-//! What runs programs: the adapters of the machine, devices with their threads, tensors' memory, pipelines. The only place that knows
-//! wgpu; a [`GpuProgram`](super::gpu_program::GpuProgram) comes here as data.
+//! Runs programs: the adapters of the machine, devices with their threads, tensors' memory, pipelines. A
+//! [`GpuProgram`](super::gpu_program::GpuProgram) comes here as data. Apart from tests, only this folder and what opens a device for a context
+//! ([`open`](super::open), [`trial`](super::trial)) use wgpu.
 
 pub mod adapter;
 pub mod device;

@@ -1,4 +1,4 @@
-//! Built between two operands.
+//! A condition chooses between two operands, element by element.
 
 use super::CHEAP;
 use super::rows::zip3;
