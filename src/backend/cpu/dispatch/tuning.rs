@@ -22,6 +22,8 @@ pub struct Tuning {
     pub bf16_columns: usize,
     /// `conv.*_bf16`: channels of the image, at least: fewer are read in other ways.
     pub bf16_channels: usize,
+    /// `attention.*`: queries of a head, at most, for which keys and values are read where they are. For more, they are packed once for each head.
+    pub unpacked_queries: usize,
     /// `*bf16*`: rows, at least, where the right operand is rounded in each run.
     pub bf16_rows: usize,
     /// Whether instructions of float32 may stand for those that are missing where that gains nothing.
@@ -57,6 +59,7 @@ pub static MEASURED: Tuning = Tuning {
     tall_rows: 64,
     bf16_columns: 32,
     bf16_channels: 16,
+    unpacked_queries: 16,
     bf16_rows: 16,
     bf16_emulated: false,
     gate_weights: 64,
@@ -80,6 +83,7 @@ pub static ANY_SIZE: Tuning = Tuning {
     tall_rows: 0,
     bf16_columns: 0,
     bf16_channels: 0,
+    unpacked_queries: 16,
     bf16_rows: 0,
     bf16_emulated: true,
     gate_weights: 0,

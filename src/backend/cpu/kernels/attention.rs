@@ -39,6 +39,8 @@ struct Attention {
     /// See [`Weigh::instead_of_nan`].
     instead_of_nan: f32,
     epilogue: Epilogue,
+    /// Whether keys and values are read where they are, which is faster than packing them for few queries.
+    is_few: bool,
     /// Queries of a job.
     together: usize,
     /// Stacks of a job where there are few queries: those that have the same keys and values.
@@ -89,20 +91,23 @@ impl Kernel for Attention {
             });
             all.collect()
         };
-        if self.sizes.are_few() {
-            let cost = self.positions.len().saturating_mul(self.sizes.cost());
-            for_each_job(self.shared.len(), cost, |job| {
-                self.few(self.shared[job].clone(), [q, k, v], masks_of, output, &tensors)
+        let jobs_of_one = self.sizes.queries.div_ceil(self.together);
+        let queries_of = |job: usize| {
+            let first = job % jobs_of_one * self.together;
+            first..self.sizes.queries.min(first + self.together)
+        };
+        let cost = self.positions.len().saturating_mul(self.sizes.cost());
+        if self.is_few {
+            for_each_job(self.shared.len() * jobs_of_one, cost, |job| {
+                self.few(self.shared[job / jobs_of_one].clone(), queries_of(job), [q, k, v], masks_of, output, &tensors)
             });
             return;
         }
-        let jobs_of_one = self.sizes.queries.div_ceil(self.together);
-        let count = self.positions.len() * jobs_of_one;
-        for_each_job(count, self.positions.len().saturating_mul(self.sizes.cost()), |job| {
-            let (stack, first) = (job / jobs_of_one, job % jobs_of_one * self.together);
+        for_each_job(self.positions.len() * jobs_of_one, cost, |job| {
+            let (stack, queries) = (job / jobs_of_one, queries_of(job));
+            let first = queries.start;
             let [query, key, value, place] = self.positions[stack];
             let masks = masks_of(stack);
-            let queries = first..self.sizes.queries.min(first + self.together);
             let part = Queries { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
             let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
             // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
@@ -129,13 +134,15 @@ impl Attention {
     fn few<'a>(
         &self,
         stacks: Range<usize>,
+        of_stack: Range<usize>,
         [q, k, v]: [&[f32]; 3],
         masks_of: impl Fn(usize) -> SmallVec<[Mask<'a>; 4]>,
         output: Output<'_>,
         tensors: &[Stored<'_>],
     ) {
         let &Attention { gemm, sizes, ref stages, ref epilogue, instead_of_nan, .. } = self;
-        let Sizes { queries, depth, keys, columns, .. } = sizes;
+        let Sizes { depth, keys, columns, .. } = sizes;
+        let queries = of_stack.len();
         let hidden = self.hidden(&masks_of(stacks.start));
         let keys = keys - hidden;
         let rows = stacks.len() * queries;
@@ -146,7 +153,7 @@ impl Attention {
             let (scores, results) = rest.split_at_mut(rows * keys);
             for row in 0..rows {
                 let [query, ..] = self.positions[stacks.start + row / queries];
-                let first = query + row % queries * sizes.query_strides[0];
+                let first = query + (of_stack.start + row % queries) * sizes.query_strides[0];
                 for (i, element) in of_queries[row * depth..][..depth].iter_mut().enumerate() {
                     *element = q[first + i * sizes.query_strides[1]];
                 }
@@ -161,12 +168,14 @@ impl Attention {
                 }
                 let masks = &masks[..];
                 let scores = &mut scores[number * queries * keys..][..queries * keys];
-                Weigh { stages, masks, first_query: 0, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
+                Weigh { stages, masks, first_query: of_stack.start, keys, stride: keys, instead_of_nan, scores }
+                    .compute(gemm.isa);
             }
             gemv::weighted_sums(gemm.isa, scores, keys, &v[value..], sizes.value_strides[0], results);
             for (number, stack) in stacks.enumerate() {
-                let place = self.positions[stack][3];
-                // SAFETY: stacks have different positions, which were made so that their outputs do not overlap.
+                let place = self.positions[stack][3] + of_stack.start * sizes.output_stride;
+                // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
+                // stack have different queries.
                 let mut block = unsafe { output.from(place).block(0..queries, 0..columns) };
                 for row in 0..queries {
                     block.row(row, 0..columns).copy_from_slice(&results[(number * queries + row) * columns..][..columns]);
@@ -195,9 +204,9 @@ impl Sizes {
         self.queries.saturating_mul(self.keys).saturating_mul(self.depth + self.columns + 16) / 32
     }
 
-    /// Whether the queries are so few that packing is not worth its while, and the others lie so that it is not needed.
-    fn are_few(&self) -> bool {
-        self.queries <= gemv::MOST && self.key_strides[0] == 1 && self.value_strides[1] == 1
+    /// Whether keys and values lie so that they need not be packed.
+    fn can_be_read(&self) -> bool {
+        self.key_strides[0] == 1 && self.value_strides[1] == 1
     }
 }
 
@@ -322,6 +331,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     let (stages, masks): (Vec<Stage>, Vec<_>) =
         stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
     let (problem, threads) = (*problem, target.threads);
+    let is_few = queries <= target.tuning.unpacked_queries && sizes.can_be_read();
     Ok(Box::new(move || {
         let stacks = &made[..made.len() - 2];
         // Where each matrix lies, and the lists that this is made of.
@@ -335,14 +345,32 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         let least = sizes.cost().div_ceil(LONGEST);
         let is_shared = threads > 1 && positions.len() < 2 * threads;
         let of_one = if is_shared { (4 * threads).div_ceil(positions.len()).max(least) } else { least };
-        let together = queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows);
         let shared = shared(&positions, threads);
+        let together = match is_few {
+            true => (SCORES / (keys * shared.iter().map(Range::len).max().unwrap_or(1)).max(1)).clamp(1, queries.max(1)),
+            false => queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows),
+        };
         let hiding = None;
-        let kernel =
-            Attention { gemm, sizes, operands, positions, stages, masks, instead_of_nan, epilogue, together, shared, hiding };
+        let kernel = Attention {
+            gemm,
+            sizes,
+            operands,
+            positions,
+            stages,
+            masks,
+            instead_of_nan,
+            epilogue,
+            is_few,
+            together,
+            shared,
+            hiding,
+        };
         Ok(Built { kernel: Box::new(kernel), consumed, fuses })
     }))
 }
+
+/// Scores of a job at most where keys are read where they are, so that a core's second-level cache has them beside the keys.
+const SCORES: usize = 64 << 10;
 
 /// Stacks whose scores are computed together.
 const MOST_STACKS: usize = 8;

@@ -159,6 +159,8 @@ fn check(case: &Case) {
 fn all_sizes() {
     let sizes =
         [(1, 1, 1, 1), (1, 64, 257, 64), (2, 33, 65, 70), (3, 7, 18, 130), (4, 32, 16, 32), (13, 40, 33, 31), (50, 64, 129, 96)];
+    // More scores of a job than stay in a cache, with a mask of a row for each query.
+    check(&Case { queries: 13, depth: 8, keys: 4000, columns: 5, shares_keys: true, mask: Some(vec![13, 4000]), ..PLAIN });
     for (queries, depth, keys, columns) in sizes {
         for (is_turned, shares_keys) in [(false, false), (true, false), (true, true)] {
             check(&Case { queries, depth, keys, columns, is_turned, shares_keys, ..PLAIN });
@@ -221,7 +223,13 @@ fn what_is_no_number_and_infinities() {
 fn hidden_keys_are_not_looked_at() {
     const KEYS: usize = 261;
     const DEPTH: usize = 32;
-    let shapes: [&[usize]; 5] = [&[1, 3, 2, DEPTH], &[1, 1, DEPTH, KEYS], &[1], &[KEYS], &[1, 1, KEYS, DEPTH]];
+    for queries in [2, 11] {
+        hides_keys::<KEYS, DEPTH>(queries);
+    }
+}
+
+fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
+    let shapes: [&[usize]; 5] = [&[1, 3, queries, DEPTH], &[1, 1, DEPTH, KEYS], &[1], &[KEYS], &[1, 1, KEYS, DEPTH]];
     let id = OperandId;
     let prologue: [Op; 4] = [
         Matmul { a: id(0), b: id(1) }.into(),
@@ -230,7 +238,7 @@ fn hidden_keys_are_not_looked_at() {
         Softmax { input: RUNNING, axis: 3 }.into(),
     ];
     let op = Matmul { a: RUNNING, b: id(4) }.into();
-    let output_shape = [1, 3, 2, DEPTH];
+    let output_shape = [1, 3, queries, DEPTH];
     // How many keys are hidden, and what stands where these and their values are.
     let run = |isa, hidden: usize, in_front: f32, hides: bool| {
         let mut data: Vec<Vec<f32>> = shapes.iter().zip(1..).map(|(shape, seed)| numbers(shape.iter().product(), seed)).collect();
