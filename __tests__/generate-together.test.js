@@ -116,6 +116,31 @@ async function ended(model, ids, options) {
   return found;
 }
 
+test.each(KINDS.slice(0, 4))('prompts of a decoder with %s are computed in the runs of steps', async (kind) => {
+  const model = await loadOnnx(context, decoder(kind));
+  const cache = new GenerationCache({ maxBytes: 0 });
+  // The last one is longer than the model allows.
+  const prompts = [3, 120, LONGEST + 9].map((length, i) => Array.from({ length }, (_, j) => (j * j * (i + 2) + i) % TOKENS));
+  const both = (second) => [prompts[0], second].map((ids, i) => ended(model, ids, { maxNewTokens: i === 0 ? 40 : 5, cache }));
+  const alone = [];
+  for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: ids === prompts[0] ? 40 : 5, cache }));
+  // Until their plans are there, which are made meanwhile.
+  let joined = 0;
+  for (let round = 0; round < 200 && joined === 0; round++) {
+    const { promptTokens } = await generationUsage(model);
+    expect(await Promise.all(both(prompts[1]))).toEqual([alone[0], alone[1]]);
+    joined = (await generationUsage(model)).promptTokens - promptTokens;
+  }
+  expect(joined).toBeGreaterThan(0);
+  expect(joined).toBeLessThan(120);
+  const [first, second] = await Promise.all(both(prompts[2]));
+  expect(first).toEqual(alone[0]);
+  // How far it comes depends on the size of its pieces.
+  const withoutPlace = ([text]) => text.replace(/ at \[.*?\]/, '');
+  expect(withoutPlace(second)).toEqual(withoutPlace(alone[2]));
+  model.destroy();
+});
+
 test.each(KINDS)('steps of a decoder with %s run together', async (kind) => {
   const model = await loadOnnx(context, decoder(kind));
   const prompts = [3, 20, 70, 9].map((length, i) => Array.from({ length }, (_, j) => (j * j * (i + 2) + i) % TOKENS));

@@ -336,6 +336,8 @@ export interface GenerationUsage {
   steps: number;
   /** Runs of the model that these steps took: fewer, because calls run their steps together. */
   runs: number;
+  /** Tokens of prompts that were computed in the same runs, beside the steps of other calls. */
+  promptTokens: number;
   /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
   reason?: string;
   /** The number of guesses of calls with `speculate` that were checked, and that were right. */

@@ -3,6 +3,7 @@
 // steps of another sequence. The first pass is not timed: plans are made, pages are touched.
 
 import { createRequire } from 'node:module';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { median } from '../statistics.mjs';
@@ -100,7 +101,7 @@ for (const past of numbers(pasts)) {
   }
 }
 
-/** How long a prompt takes, beside a sequence or alone, and how long that sequence waits for a token. */
+/** How long a prompt takes, beside a sequence or alone, how long that sequence waits for tokens, and how late timers are. */
 async function prompt(isAlone) {
   const times = [];
   let ends = false;
@@ -109,19 +110,30 @@ async function prompt(isAlone) {
     if (ends) throw new Error('enough');
   });
   while (!isAlone && times.length < 40) await new Promise((resolve) => { setTimeout(resolve, 1); });
+  const delay = monitorEventLoopDelay({ resolution: 1 });
   const begin = performance.now();
+  delay.enable();
   await run(1, promptOf(Number(long), 2), 1, () => {});
   const time = performance.now() - begin;
+  delay.disable();
   ends = true;
   await steps?.catch(() => {});
   const gaps = (from, to) => times.slice(1).map((end, i) => [end, end - times[i]]).filter(([end]) => end > from && end <= to).map(([, gap]) => gap);
-  return { time, longest: Math.max(...gaps(begin, begin + time)), step: median(gaps(times[10], begin)) };
+  const waits = gaps(begin, begin + time).sort((a, b) => a - b);
+  const wait = (part) => waits[Math.floor(part * (waits.length - 1))];
+  // It counts from one timer to the next.
+  return { time, longest: wait(1), most: wait(0.99), middle: wait(0.5), step: median(gaps(times[10], begin)), late: delay.percentile(99) / 1e6 - 1 };
 }
 
 if (Number(long) > 0) {
   await prompt(false);
   const [beside, alone] = [await prompt(false), await prompt(true)];
+  found[`a step before a prompt of ${long}, ms`] = beside.step;
   found[`longest wait beside a prompt of ${long}, steps`] = beside.longest / beside.step;
+  found[`99 of 100 waits beside a prompt of ${long}, at most, steps`] = beside.most / beside.step;
+  found[`half of the waits beside a prompt of ${long}, at most, steps`] = beside.middle / beside.step;
+  found[`delay of the event loop beside a prompt of ${long}, p99, ms`] = beside.late;
+  found[`a prompt of ${long} alone, ms`] = alone.time;
   found[`a prompt of ${long} beside a sequence, of its time alone`] = beside.time / alone.time;
 }
 found.memory = process.resourceUsage().maxRSS / 1024;

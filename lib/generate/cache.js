@@ -84,8 +84,8 @@ async function generationUsage(model) {
   if (loaded === undefined) throw typeError('generationUsage', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   loaded.requireUsable('generationUsage');
   const { handle } = await lastDecoderOf(loaded);
-  const [steps, runs, reason, guessed, accepted, speculationReason, ...figures] = native.decoderFigures(handle);
-  return { steps, runs, ...(reason !== '' && { reason }), guessed, accepted, ...(speculationReason !== '' && { speculationReason }), cache: usage(figures) };
+  const [steps, runs, promptTokens, reason, guessed, accepted, speculationReason, ...figures] = native.decoderFigures(handle);
+  return { steps, runs, promptTokens, ...(reason !== '' && { reason }), guessed, accepted, ...(speculationReason !== '' && { speculationReason }), cache: usage(figures) };
 }
 
 /** Looks into a cache; nothing for what is none. */

@@ -85,13 +85,15 @@ fn opened(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Decoder>)> {
     Ok((opened.context, opened.decoder.get().ok_or_else(|| stale("decoder"))?.clone()))
 }
 
-/// `decoderFigures(decoder)`: `[steps, runs, reason, guessed, right, reason, …]`, with the reasons why steps do not run together and why guesses
+/// `decoderFigures(decoder)`: `[steps, runs, promptTokens, reason, guessed, right, reason, …]`, with the reasons why steps do not run together and why guesses
 /// are not checked, or empty ones; behind them the figures of what calls keep by default ([`prefix_figures`]).
 pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (_, decoder) = opened(call, 0)?;
-    let (steps, runs, refusal) = decoder.figures();
+    let (figures, refusal) = decoder.figures();
     let reason = refusal.map_or_else(String::new, |error| error.message().to_owned());
-    let mut parts = vec![call.scope.number(steps as f64)?, call.scope.number(runs as f64)?, call.scope.string(&reason)?];
+    let figures = [figures.steps, figures.runs, figures.prompt_tokens].into_iter();
+    let mut parts = figures.map(|figure| call.scope.number(figure as f64)).collect::<Result<Vec<_>>>()?;
+    parts.push(call.scope.string(&reason)?);
     let (guessed, right) = decoder.guess_figures();
     let reason = decoder.lacks_guesses().map_or_else(String::new, |error| error.message().to_owned());
     parts.extend([call.scope.number(guessed as f64)?, call.scope.number(right as f64)?, call.scope.string(&reason)?]);

@@ -4,6 +4,9 @@
 //! sequences, one after the other along an axis: then the weights are read once. What reads a cache is computed for each sequence. Where the
 //! results of one are the operands of the other, parts are taken and joined. Whether a node may be computed for all at once, the rules of
 //! the proof say ([`super::rules`]): what has no rule is computed for each sequence, too.
+//!
+//! The last sequences may bring several tokens each, as a piece of a prompt does, and may be without outputs that the first ones have. What
+//! only these outputs need is computed for the first sequences alone.
 
 use super::{Reason, RowAnalysis, Rows, operands};
 use crate::graph::ops::movement::{Concat, Slice};
@@ -23,24 +26,40 @@ const WEIGHTS: usize = 1024;
 /// So many times as many elements as the values that are joined already may be brought beside them.
 const BESIDE: usize = 2;
 
+/// The graph of a sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceGraph<'a> {
+    pub graph: &'a Graph,
+    /// How many times as many tokens it has as the first one.
+    pub tokens: u32,
+}
+
+impl<'a> SequenceGraph<'a> {
+    /// Of a sequence with as many tokens as the first one.
+    pub fn new(graph: &'a Graph) -> SequenceGraph<'a> {
+        SequenceGraph { graph, tokens: 1 }
+    }
+}
+
 /// Joins the graphs of some sequences.
 ///
 /// # Errors
 /// The reason, where the graphs do not have the same nodes, or no weights are read together.
-pub fn join(graphs: &[&Graph]) -> Result<Joined, Reason> {
-    let first = *graphs.first().ok_or("no sequence")?;
-    for other in graphs {
+pub fn join(graphs: &[SequenceGraph<'_>]) -> Result<Joined, Reason> {
+    let first = graphs.first().ok_or("no sequence")?.graph;
+    for SequenceGraph { graph: other, .. } in graphs {
         let is_alike = other.nodes.len() == first.nodes.len()
             && other.operands.len() == first.operands.len()
             && other.inputs == first.inputs
-            && other.outputs == first.outputs;
+            && other.outputs.iter().all(|output| first.outputs.contains(output));
         if !is_alike {
             return Err("graphs of other forms for other lengths".into());
         }
     }
+    let needs = needs(graphs)?;
     let graph = Graph { operands: Vec::new(), nodes: Vec::new(), inputs: Vec::new(), outputs: Vec::new(), ..first.clone() };
     let values = first.operands.iter().map(|_| None).collect();
-    let mut join = Join { graphs, graph, values, inputs: Vec::new(), products: 0 };
+    let mut join = Join { graphs, needs, graph, values, inputs: Vec::new(), products: 0 };
     for (name, id) in &first.inputs {
         join.input(name, *id);
     }
@@ -48,8 +67,8 @@ pub fn join(graphs: &[&Graph]) -> Result<Joined, Reason> {
         join.node(position)?;
     }
     let mut outputs = Vec::new();
-    for number in 0..graphs.len() {
-        for (name, id) in &first.outputs {
+    for (number, SequenceGraph { graph, .. }) in graphs.iter().enumerate() {
+        for (name, id) in &graph.outputs {
             let own = join.of_graph(*id, number)?;
             join.graph.outputs.push((name_of(number, name), own));
             outputs.push((number, name.clone()));
@@ -59,6 +78,27 @@ pub fn join(graphs: &[&Graph]) -> Result<Joined, Reason> {
         return Err("no product with weights whose rows are apart".into());
     }
     Ok(Joined { graph: join.graph, inputs: join.inputs, outputs })
+}
+
+/// By node: how many sequences need it. These are the first ones.
+fn needs(graphs: &[SequenceGraph<'_>]) -> Result<Vec<usize>, Reason> {
+    let first = graphs[0].graph;
+    let mut needs = vec![0; first.nodes.len()];
+    for (number, SequenceGraph { graph, .. }) in graphs.iter().enumerate() {
+        let mut is_needed = vec![false; graph.operands.len()];
+        graph.outputs.iter().for_each(|(_, id)| is_needed[id.0 as usize] = true);
+        for (node, need) in graph.nodes.iter().zip(&mut needs).rev() {
+            if !node.outputs.iter().any(|id| is_needed[id.0 as usize]) {
+                continue;
+            }
+            node.op.visit(&mut |_, id| is_needed[id.0 as usize] = true);
+            if *need != number {
+                return Err("outputs that only a later sequence has".into());
+            }
+            *need = number + 1;
+        }
+    }
+    Ok(needs)
 }
 
 /// A name that no other sequence has.
@@ -71,14 +111,18 @@ fn name_of(number: usize, name: &str) -> String {
 struct Value {
     /// All sequences have the same.
     common: Option<OperandId>,
-    /// That of each.
+    /// That of each that needs it.
     by_graph: Option<Vec<OperandId>>,
-    /// Those of all, one after the other along an axis.
+    /// Those of all that need it, one after the other along an axis.
     stacked: Option<(OperandId, usize)>,
+    /// The same of so many of the first ones.
+    front: Option<(OperandId, usize)>,
 }
 
 struct Join<'a> {
-    graphs: &'a [&'a Graph],
+    graphs: &'a [SequenceGraph<'a>],
+    /// By node: how many of the first sequences need it.
+    needs: Vec<usize>,
     graph: Graph,
     /// By operand of the graphs of the sequences.
     values: Vec<Option<Value>>,
@@ -89,7 +133,25 @@ struct Join<'a> {
 
 impl<'a> Join<'a> {
     fn first(&self) -> &'a Graph {
-        self.graphs[0]
+        self.graphs[0].graph
+    }
+
+    /// How many times as many tokens the first sequences have together as the first one.
+    fn factor(&self, count: usize) -> u32 {
+        self.graphs[..count].iter().map(|sequence| sequence.tokens).sum()
+    }
+
+    /// How much of the axis with the sequences the first ones have of a value.
+    fn share(&self, id: OperandId, axis: usize, count: usize) -> u32 {
+        self.first().descriptor(id).shape[axis] * self.factor(count)
+    }
+
+    /// Whether the values of the first sequences differ by their tokens only, along that axis.
+    fn grows_along(&self, id: OperandId, axis: usize, count: usize) -> bool {
+        let one = self.first().descriptor(id);
+        self.graphs[..count]
+            .iter()
+            .all(|sequence| times(one, axis, sequence.tokens).as_ref() == Some(sequence.graph.descriptor(id)))
     }
 
     fn operand(&mut self, operand: Operand) -> OperandId {
@@ -109,7 +171,7 @@ impl<'a> Join<'a> {
 
     fn input(&mut self, name: &str, id: OperandId) {
         let mut own = Vec::with_capacity(self.graphs.len());
-        for (number, graph) in self.graphs.iter().enumerate() {
+        for (number, SequenceGraph { graph, .. }) in self.graphs.iter().enumerate() {
             let source = Source::Input { name: name_of(number, name) };
             let input = self.operand(Operand { descriptor: graph.descriptor(id).clone(), source });
             self.graph.inputs.push((name_of(number, name), input));
@@ -124,7 +186,7 @@ impl<'a> Join<'a> {
         if let Some(value) = &self.values[id.0 as usize] {
             return Ok(value.clone());
         }
-        let all: Vec<&Operand> = self.graphs.iter().map(|graph| &graph.operands[id.0 as usize]).collect();
+        let all: Vec<&Operand> = self.graphs.iter().map(|sequence| &sequence.graph.operands[id.0 as usize]).collect();
         let is_constant = |operand: &&Operand| matches!(operand.source, Source::Constant(_));
         if !all.iter().all(is_constant) {
             return Err("an operand that nothing has made".into());
@@ -147,11 +209,12 @@ impl<'a> Join<'a> {
             return Ok(common);
         }
         if let (None, Some((stacked, axis))) = (&value.by_graph, value.stacked) {
-            let descriptor = self.first().descriptor(id).clone();
-            let mut own = Vec::with_capacity(self.graphs.len());
-            for number in 0..self.graphs.len() as u32 {
+            let count = self.needs_of(id);
+            let mut own = Vec::with_capacity(count);
+            for number in 0..count {
+                let descriptor = self.graphs[number].graph.descriptor(id).clone();
                 let mut starts = vec![0; descriptor.rank()];
-                starts[axis] = number * descriptor.shape[axis];
+                starts[axis] = self.share(id, axis, number);
                 let slice = Slice { input: stacked, starts, sizes: descriptor.shape.to_vec(), strides: None };
                 own.extend(self.push(slice.into(), "", [descriptor.clone()]));
             }
@@ -161,36 +224,55 @@ impl<'a> Join<'a> {
         value.by_graph.and_then(|own| own.get(number).copied()).ok_or_else(|| "a value of no sequence".into())
     }
 
-    /// The values of all sequences along that axis, if they can be had so.
-    fn stacked(&mut self, id: OperandId, axis: usize) -> Result<Option<OperandId>, Reason> {
+    /// How many sequences need a value that a node has made, or an input.
+    fn needs_of(&self, id: OperandId) -> usize {
+        match self.first().operands[id.0 as usize].source {
+            Source::Node { node, .. } => self.needs[node as usize],
+            _ => self.graphs.len(),
+        }
+    }
+
+    /// The values of the first sequences along that axis, if they can be had so.
+    fn stacked(&mut self, id: OperandId, axis: usize, count: usize) -> Result<Option<OperandId>, Reason> {
         let mut value = self.value(id)?;
-        if let Some((stacked, own)) = value.stacked {
+        let is_whole = count == self.needs_of(id);
+        if let Some((stacked, own)) = if is_whole { value.stacked } else { value.front } {
             return Ok((own == axis).then_some(stacked));
         }
-        let descriptor = self.first().descriptor(id).clone();
-        let Some(inputs) = value.by_graph.clone().filter(|_| axis < descriptor.rank()) else { return Ok(None) };
-        if self.graphs.iter().any(|graph| *graph.descriptor(id) != descriptor) {
+        let rank = self.first().descriptor(id).rank();
+        if axis >= rank || !self.grows_along(id, axis, count) {
             return Ok(None);
         }
-        let op = Op::from(Concat { inputs, axis: axis as u32 });
+        let op = match (value.stacked, &value.by_graph) {
+            (Some((_, own)), _) if own != axis => return Ok(None),
+            (Some((stacked, _)), _) => {
+                let mut sizes = self.first().descriptor(id).shape.to_vec();
+                sizes[axis] = self.share(id, axis, count);
+                Op::from(Slice { input: stacked, starts: vec![0; rank], sizes, strides: None })
+            }
+            (None, Some(own)) => Op::from(Concat { inputs: own[..count].to_vec(), axis: axis as u32 }),
+            (None, None) => return Ok(None),
+        };
         let Ok(described) = self.graph.infer(&op) else { return Ok(None) };
         let stacked = self.push(op, "", described)[0];
-        value.stacked = Some((stacked, axis));
+        *(if is_whole { &mut value.stacked } else { &mut value.front }) = Some((stacked, axis));
         self.values[id.0 as usize] = Some(value);
         Ok(Some(stacked))
     }
 
     fn node(&mut self, position: usize) -> Result<(), Reason> {
         let node = &self.first().nodes[position];
-        let inputs = operands(&node.op);
-        for graph in self.graphs {
+        let (inputs, count) = (operands(&node.op), self.needs[position]);
+        if count == 0 {
+            return Ok(());
+        }
+        for SequenceGraph { graph, .. } in self.graphs {
             let other = &graph.nodes[position];
             if other.op.row().name != node.op.row().name || operands(&other.op) != inputs || other.outputs != node.outputs {
                 return Err("other nodes for other lengths".into());
             }
         }
-        let is_same = self.graphs.iter().all(|graph| graph.nodes[position].op == node.op);
-        let mut are_common = is_same;
+        let mut are_common = self.graphs[..count].iter().all(|sequence| sequence.graph.nodes[position].op == node.op);
         for &id in &inputs {
             are_common &= self.value(id)?.common.is_some();
         }
@@ -203,7 +285,7 @@ impl<'a> Join<'a> {
             }
             return Ok(());
         }
-        if is_same && self.stack(node, &inputs)? {
+        if count > 1 && self.stack(position, &inputs)? {
             return Ok(());
         }
         self.apart(position)
@@ -221,12 +303,12 @@ impl<'a> Join<'a> {
         Ok(op)
     }
 
-    /// A node for each sequence.
+    /// A node for each sequence that needs it.
     fn apart(&mut self, position: usize) -> Result<(), Reason> {
         let outputs = &self.first().nodes[position].outputs;
         let mut own: Vec<Vec<OperandId>> = outputs.iter().map(|_| Vec::new()).collect();
-        for number in 0..self.graphs.len() {
-            let graph = self.graphs[number];
+        for number in 0..self.needs[position] {
+            let graph = self.graphs[number].graph;
             let node = &graph.nodes[position];
             let op = self.renamed(&node.op, |join, id| join.of_graph(id, number))?;
             let described: Vec<Descriptor> = node.outputs.iter().map(|id| graph.descriptor(*id).clone()).collect();
@@ -240,13 +322,13 @@ impl<'a> Join<'a> {
         Ok(())
     }
 
-    /// A node for all sequences at once, if it pays and is allowed; whether that is so.
-    fn stack(&mut self, node: &Node, inputs: &[OperandId]) -> Result<bool, Reason> {
-        let Some((rank, axis_from_end)) = self.axis(node, inputs)? else { return Ok(false) };
+    /// A node for all sequences that need it at once, if it pays and is allowed; whether that is so.
+    fn stack(&mut self, position: usize, inputs: &[OperandId]) -> Result<bool, Reason> {
+        let Some((rank, axis_from_end)) = self.axis(position, inputs)? else { return Ok(false) };
         // What is only made for the attempt goes with it.
         let (operands_before, nodes_before) = (self.graph.operands.len(), self.graph.nodes.len());
         let values_before: Vec<_> = inputs.iter().map(|&id| (id, self.values[id.0 as usize].clone())).collect();
-        if self.stack_along(node, inputs, rank, axis_from_end)? {
+        if self.stack_along(position, inputs, rank, axis_from_end)? {
             return Ok(true);
         }
         self.graph.operands.truncate(operands_before);
@@ -259,7 +341,8 @@ impl<'a> Join<'a> {
 
     /// The rank of the value beside which the others are brought, and where its sequences are, from the last axis on; nothing where a node
     /// had better be computed for each sequence.
-    fn axis(&mut self, node: &Node, inputs: &[OperandId]) -> Result<Option<(usize, usize)>, Reason> {
+    fn axis(&mut self, position: usize, inputs: &[OperandId]) -> Result<Option<(usize, usize)>, Reason> {
+        let node = &self.first().nodes[position];
         let mut widest: Option<(usize, usize)> = None;
         let (mut most, mut others) = (0, 0);
         for &id in inputs {
@@ -288,10 +371,14 @@ impl<'a> Join<'a> {
             reads_weights |= self.value(id)?.common.is_some() && self.first().descriptor(id).byte_length() >= WEIGHTS;
         }
         let rank = self.first().descriptor(inputs[0]).rank();
-        Ok((reads_weights && rank >= 2).then_some((rank, rank)))
+        // Along the first axis, or that of the tokens where some have more.
+        let all = self.needs_of(inputs[0]);
+        let axis = (0..rank).find(|&axis| self.grows_along(inputs[0], axis, all));
+        Ok(axis.filter(|_| reads_weights && rank >= 2).map(|axis| (rank, rank - axis)))
     }
 
-    fn stack_along(&mut self, node: &Node, inputs: &[OperandId], rank: usize, from_end: usize) -> Result<bool, Reason> {
+    fn stack_along(&mut self, position: usize, inputs: &[OperandId], rank: usize, from_end: usize) -> Result<bool, Reason> {
+        let (node, count) = (&self.first().nodes[position], self.needs[position]);
         let is_elementwise = node.op.elementwise().is_some();
         let mut pairs: HashMap<OperandId, (OperandId, Rows)> = HashMap::new();
         let mut names = Vec::with_capacity(inputs.len());
@@ -310,7 +397,7 @@ impl<'a> Join<'a> {
                 (None, false) => (own == rank).then(|| rank - from_end),
             };
             let Some(axis) = axis else { return Ok(false) };
-            let Some(stacked) = self.stacked(id, axis)? else { return Ok(false) };
+            let Some(stacked) = self.stacked(id, axis, count)? else { return Ok(false) };
             names.push(stacked);
             pairs.insert(stacked, (id, Some(axis)));
         }
@@ -318,7 +405,10 @@ impl<'a> Join<'a> {
         op.visit_mut(&mut |id| *id = next.next().copied().unwrap_or(*id));
         let shape = &self.first().descriptor(node.outputs[0]).shape;
         for axis in 0..shape.len() {
-            if let Some(rows) = self.attempt(node, &op, &names, &mut pairs, axis) {
+            if !self.all_grow(position, inputs, &names, &pairs, axis) {
+                continue;
+            }
+            if let Some(rows) = self.attempt(position, &op, &names, &mut pairs, axis) {
                 if is_product(&node.op) {
                     self.products += 1;
                 }
@@ -331,25 +421,48 @@ impl<'a> Join<'a> {
         Ok(false)
     }
 
+    /// Whether a node of each sequence is that of the first one for as many times as many rows along an axis of its outputs, and computes
+    /// each row as that one does. `names` are the joined graph's for `inputs`, and `pairs` says where the rows of these are.
+    fn all_grow(
+        &self,
+        position: usize,
+        inputs: &[OperandId],
+        names: &[OperandId],
+        pairs: &HashMap<OperandId, (OperandId, Rows)>,
+        axis: usize,
+    ) -> bool {
+        let node = &self.first().nodes[position];
+        let expected: Vec<Rows> = node.outputs.iter().map(|_| Some(axis)).collect();
+        let rows_of = |name: &OperandId| pairs.get(name).and_then(|(_, rows)| *rows);
+        self.graphs[..self.needs[position]].iter().all(|sequence| {
+            let own = &sequence.graph.nodes[position];
+            if sequence.tokens == 1 {
+                return own.op == node.op;
+            }
+            let is_same = widened(&node.op, axis, sequence.tokens).as_ref() == Some(&own.op);
+            let pairs = inputs.iter().zip(names).map(|(&id, name)| (id, (id, rows_of(name)))).collect();
+            let analysis = RowAnalysis { one: self.first(), many: sequence.graph, factor: sequence.tokens, pairs };
+            is_same
+                && node.outputs.iter().all(|id| self.grows_along(*id, axis, self.needs[position]))
+                && analysis.rule(own, &node.op, inputs, &expected).is_ok_and(|found| found == expected)
+        })
+    }
+
     /// Pushes an operator for all sequences, if its outputs then have their values along that axis.
     fn attempt(
         &mut self,
-        node: &Node,
+        position: usize,
         op: &Op,
         names: &[OperandId],
         pairs: &mut HashMap<OperandId, (OperandId, Rows)>,
         axis: usize,
     ) -> Option<Vec<(OperandId, usize)>> {
-        let factor = self.graphs.len() as u32;
+        let node = &self.first().nodes[position];
+        let factor = self.factor(self.needs[position]);
         let many = widened(op, axis, factor)?;
         let described = self.graph.infer(&many).ok()?;
-        let is_wide = |(id, found): (&OperandId, &Descriptor)| {
-            let mut wanted = self.first().descriptor(*id).clone();
-            wanted.shape.get_mut(axis).is_some_and(|size| {
-                *size *= factor;
-                true
-            }) && wanted == *found
-        };
+        let is_wide =
+            |(id, found): (&OperandId, &Descriptor)| times(self.first().descriptor(*id), axis, factor).as_ref() == Some(found);
         if described.len() != node.outputs.len() || !node.outputs.iter().zip(&described).all(is_wide) {
             return None;
         }
@@ -366,6 +479,14 @@ impl<'a> Join<'a> {
         self.graph.operands.truncate(operands_before);
         None
     }
+}
+
+/// A value of so many times as many rows along an axis, if it has that.
+fn times(one: &Descriptor, axis: usize, factor: u32) -> Option<Descriptor> {
+    let mut many = one.clone();
+    let size = many.shape.get_mut(axis)?;
+    *size = size.checked_mul(factor)?;
+    Some(many)
 }
 
 /// The operator for so many times as many rows along an axis of its output, where it says sizes.

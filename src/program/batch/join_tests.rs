@@ -1,12 +1,12 @@
 //! Joined steps give what the steps of each sequence give, whatever cannot be computed for all at once.
 
-use super::join::{Joined, join};
+use super::join::{Joined, SequenceGraph, join};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::attribute::Modulo;
 use crate::graph::ops::cumulative::CumulativeSum;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::matmul::Matmul;
-use crate::graph::ops::movement::{Concat, Reshape, Transpose};
+use crate::graph::ops::movement::{Concat, Reshape, Slice, Transpose};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ const WIDTH: u32 = 16;
 struct Sketch {
     builder: GraphBuilder,
     rows: u32,
+    tokens: u32,
     x: OperandId,
     weights: u32,
 }
@@ -27,10 +28,10 @@ fn numbers(count: usize, seed: u32) -> Vec<u8> {
 }
 
 impl Sketch {
-    fn new(rows: u32) -> Sketch {
+    fn new(rows: u32, tokens: u32) -> Sketch {
         let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
-        let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 1, WIDTH])).unwrap();
-        Sketch { builder, rows, x, weights: 0 }
+        let x = builder.input("x", Descriptor::new(DataType::Float32, [1, tokens, WIDTH])).unwrap();
+        Sketch { builder, rows, tokens, x, weights: 0 }
     }
 
     fn push(&mut self, op: impl Into<Op>) -> OperandId {
@@ -64,7 +65,12 @@ impl Sketch {
 
     /// A decoder of one layer, in which something is done to a projection.
     fn decoder(rows: u32, change: impl FnOnce(&mut Sketch, OperandId) -> OperandId) -> Graph {
-        let mut sketch = Sketch::new(rows);
+        Sketch::piece(rows, 1, change)
+    }
+
+    /// The same for several tokens.
+    fn piece(rows: u32, tokens: u32, change: impl FnOnce(&mut Sketch, OperandId) -> OperandId) -> Graph {
+        let mut sketch = Sketch::new(rows, tokens);
         let (query, key) = (sketch.project(sketch.x, WIDTH), sketch.project(sketch.x, WIDTH));
         let query = change(&mut sketch, query);
         let (all, mixed) = sketch.attention(query, key);
@@ -102,7 +108,7 @@ fn expect_same(graphs: &[Graph], joined: &Joined) {
 fn weights_are_read_once_and_caches_apart() {
     for rows in [&[3, 5, 3][..], &[4; 4], &[1, 9]] {
         let graphs: Vec<Graph> = rows.iter().map(|&rows| Sketch::decoder(rows, |_, query| query)).collect();
-        let joined = join(&graphs.iter().collect::<Vec<_>>()).unwrap();
+        let joined = join(&graphs.iter().map(SequenceGraph::new).collect::<Vec<_>>()).unwrap();
         // Of six for each sequence.
         assert_eq!(products(&joined.graph), 4 + 2 * rows.len());
         expect_same(&graphs, &joined);
@@ -130,19 +136,82 @@ fn what_would_mix_sequences_stays_apart() {
     ];
     for change in changes {
         let graphs: Vec<Graph> = [3, 6].iter().map(|&rows| Sketch::decoder(rows, change)).collect();
-        let joined = join(&graphs.iter().collect::<Vec<_>>()).unwrap();
+        let joined = join(&graphs.iter().map(SequenceGraph::new).collect::<Vec<_>>()).unwrap();
         assert_eq!(products(&joined.graph), 8);
         expect_same(&graphs, &joined);
     }
+}
+
+/// Steps of some sequences, and a piece of so many tokens behind them, of which all outputs are wanted, or only the cache.
+fn with_piece(
+    rows: &[u32],
+    tokens: u32,
+    keeps_all: bool,
+    change: impl Fn(&mut Sketch, OperandId) -> OperandId,
+) -> (Vec<Graph>, Joined) {
+    let mut graphs: Vec<Graph> = rows.iter().map(|&rows| Sketch::decoder(rows, &change)).collect();
+    let mut piece = Sketch::piece(7, tokens, &change);
+    piece.outputs.retain(|(name, _)| keeps_all || name == "present");
+    graphs.push(piece);
+    let mut sequences: Vec<SequenceGraph<'_>> = graphs.iter().map(SequenceGraph::new).collect();
+    sequences[rows.len()].tokens = tokens;
+    let joined = join(&sequences).unwrap();
+    (graphs, joined)
+}
+
+#[test]
+fn pieces_of_a_prompt_read_weights_with_the_steps_of_others() {
+    for (rows, tokens) in [(&[3][..], 4), (&[3, 5], 3), (&[2, 2, 9], 1)] {
+        for keeps_all in [false, true] {
+            let (graphs, joined) = with_piece(rows, tokens, keeps_all, |_, query| query);
+            // Four with weights; attention of those whose logits are wanted.
+            assert_eq!(products(&joined.graph), 4 + 2 * (rows.len() + usize::from(keeps_all)));
+            expect_same(&graphs, &joined);
+        }
+    }
+}
+
+#[test]
+fn what_depends_on_other_tokens_of_a_piece_stays_apart() {
+    let changes: [Change; 2] = [
+        |s, query| s.push(CumulativeSum { input: query, axis: Modulo(1), exclusive: false, reversed: false }),
+        // Only the last token counts.
+        |s, query| {
+            let (starts, sizes) = (vec![0, s.tokens - 1, 0], vec![1, 1, WIDTH]);
+            s.push(Slice { input: query, starts, sizes, strides: None })
+        },
+    ];
+    for change in changes {
+        let (graphs, joined) = with_piece(&[3, 5], 4, true, change);
+        expect_same(&graphs, &joined);
+    }
+    // Tokens may be folded with what is theirs.
+    let folded = |s: &mut Sketch, query| {
+        let tokens = s.tokens;
+        let flat = s.push(Reshape { input: query, new_shape: vec![tokens * WIDTH] });
+        s.push(Reshape { input: flat, new_shape: vec![1, tokens, WIDTH] })
+    };
+    let (graphs, joined) = with_piece(&[3, 5], 4, true, folded);
+    assert_eq!(joined.graph.nodes.iter().filter(|node| matches!(node.op, Op::Reshape(_))).count(), 2);
+    expect_same(&graphs, &joined);
+}
+
+#[test]
+fn what_the_first_sequence_has_no_output_for_is_refused() {
+    let mut step = Sketch::decoder(3, |_, query| query);
+    let piece = Sketch::piece(3, 2, |_, query| query);
+    step.outputs.retain(|(name, _)| name == "present");
+    let found = join(&[SequenceGraph::new(&step), SequenceGraph { graph: &piece, tokens: 2 }]);
+    assert!(found.unwrap_err().contains("other forms"));
 }
 
 #[test]
 fn graphs_that_cannot_be_joined_are_refused() {
     let plain = Sketch::decoder(3, |_, query| query);
     let other = Sketch::decoder(3, |s, query| s.add(query, query));
-    assert!(join(&[&plain, &other]).unwrap_err().contains("other forms"));
-    let mut sketch = Sketch::new(2);
+    assert!(join(&[SequenceGraph::new(&plain), SequenceGraph::new(&other)]).unwrap_err().contains("other forms"));
+    let mut sketch = Sketch::new(2, 1);
     let (all, mixed) = sketch.attention(sketch.x, sketch.x);
     let graph = sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
-    assert!(join(&[&graph, &graph]).unwrap_err().contains("no product with weights"));
+    assert!(join(&[SequenceGraph::new(&graph); 2]).unwrap_err().contains("no product with weights"));
 }

@@ -18,7 +18,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use join::{Joined, join};
+pub use join::{Joined, SequenceGraph, join};
 pub use lengths::{Lengths, Outputs};
 
 use crate::error::Result;

@@ -10,7 +10,7 @@ use crate::onnx::caches::{KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
-use crate::program::batch::{Joined, join};
+use crate::program::batch::{Joined, SequenceGraph, join};
 use crate::program::timeline_handle::OwnedGraph;
 use crate::timeline::{GraphId, Task, Urgency, Watch};
 use std::collections::HashMap;
@@ -173,15 +173,33 @@ impl StepGraph {
         JoinedSteps { joined, padding, most_bytes }.build(program, caches)
     }
 
-    /// Joins the graph as often as there are sequences, and compiles that. Waits for it.
+    /// Joins the graph as often as there are sequences, and compiles that. A last one may bring a piece of so many times as many tokens, of
+    /// which only the caches are wanted. Waits for it.
     ///
     /// # Errors
     /// As [`StepGraph::build`]; `NotSupportedError` where steps of the model cannot be joined.
-    pub fn build_joined(&self, sequences: usize, program: &Program, caches: &KvCaches) -> Result<Plan> {
-        let joined = join(&vec![&self.graph; sequences]).map_err(refused)?;
-        let all = (0..sequences).flat_map(|sequence| self.padding.iter().map(move |one| (sequence, one)));
+    pub fn build_joined(
+        &self,
+        sequences: usize,
+        piece: Option<(&StepGraph, usize)>,
+        program: &Program,
+        caches: &KvCaches,
+    ) -> Result<Plan> {
+        let without_others = piece.map(|(step_graph, _)| {
+            let mut graph = step_graph.graph.clone();
+            graph.outputs.retain(|(name, _)| caches.rows.iter().any(|cache| cache.present == *name));
+            graph
+        });
+        let mut graphs = vec![SequenceGraph::new(&self.graph); sequences];
+        if let (Some(graph), Some((_, tokens))) = (&without_others, piece) {
+            graphs.push(SequenceGraph { graph, tokens: tokens as u32 });
+        }
+        let joined = join(&graphs).map_err(refused)?;
+        let step_graphs = std::iter::repeat_n(self, sequences).chain(piece.map(|(step_graph, _)| step_graph)).enumerate();
+        let all = step_graphs.flat_map(|(sequence, step_graph)| step_graph.padding.iter().map(move |one| (sequence, one)));
         let padding = all.map(|(sequence, (name, input))| ((sequence, name.clone()), input.clone())).collect();
-        JoinedSteps { joined, padding, most_bytes: self.most_bytes }.build(program, caches)
+        let most_bytes = self.most_bytes.max(piece.map_or(0, |(step_graph, _)| step_graph.most_bytes));
+        JoinedSteps { joined, padding, most_bytes }.build(program, caches)
     }
 }
 

@@ -139,10 +139,9 @@ impl Decoder {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many steps of sequences have run, in how many runs, and why steps do not run together, if that was found out.
-    pub fn figures(&self) -> (u64, u64, Option<Error>) {
-        let (steps, runs) = self.scheduler.figures();
-        (steps, runs, self.together.refusal())
+    /// What was run, and why steps do not run together, if that was found out.
+    pub fn figures(&self) -> (scheduler::Figures, Option<Error>) {
+        (self.scheduler.figures(), self.together.refusal())
     }
 
     /// What calls keep that have no cache of their own.

@@ -124,9 +124,14 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Tokens of the next piece at most.
-    pub fn next(&self) -> usize {
-        self.next.unwrap_or(1)
+    /// Tokens of the next piece at most, of which the first one has so many.
+    pub fn next_or(&self, first: usize) -> usize {
+        self.next.unwrap_or(first)
+    }
+
+    /// A piece of so many tokens takes so long, as others have measured.
+    pub fn knows(&mut self, count: usize, time: f64) {
+        self.times.insert(count, time);
     }
 
     /// A piece of so many tokens took so long, of at most so much.
@@ -244,7 +249,7 @@ mod tests {
             let mut beside = Beside::default();
             let mut sizes = Vec::new();
             for piece in 0..400 {
-                let count = beside.next();
+                let count = beside.next_or(1);
                 sizes.push(count);
                 let usual = fixed + each * count as f64;
                 beside.took(count, if piece % 20 == 7 { 3.0 * usual } else { usual }, most);

@@ -5,8 +5,9 @@
 //! - Steps that wait run together ([`super::together`]), or where that cannot be, in the order in which they are asked for, the more urgent first. A less
 //!   urgent one is passed over [`PASSED`] times, at most. What script has just got a token of will soon ask for the next one, and so is waited for,
 //!   a little.
-//! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps, and follows when
-//!   each of the waiting steps has run. Pieces of several prompts alternate.
+//! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps. It rides with the
+//!   steps that wait, in the same run, if there is a plan for that. Else it follows when each of them has run. Pieces of several prompts
+//!   alternate.
 //! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
 
 use super::Decoder;
@@ -15,7 +16,7 @@ use super::inputs::Extent;
 use super::pieces::Beside;
 use super::prefixes::Keeper;
 use super::sequence::Sequence;
-use super::together::{self, Joint};
+use super::together::{self, Joint, LEAST_RIDING};
 use crate::error::{Kind, Result};
 use crate::program::caches::AHEAD;
 use crate::program::run::spawn_plan;
@@ -28,6 +29,10 @@ use std::time::{Duration, Instant};
 
 /// Steps that a piece of a prompt may take as long as, while others wait for theirs: with one of their own they wait for 2.4.
 const BESIDE: f64 = 1.4;
+/// Tokens of the first piece that rides with steps.
+const FIRST_RIDING: usize = 4;
+/// So many steps with a piece run one after the other. Then one without is to show what steps take.
+const RIDES_IN_A_ROW: usize = 16;
 /// What a step is taken to last until one was run.
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// A call is under way for so long behind its last step: script may take that long to ask for the next one.
@@ -75,12 +80,23 @@ struct State {
     calls: HashMap<u64, Call>,
     /// Steps that run before the next piece.
     steps_first: usize,
-    /// How long a step took lately.
+    /// How long a step took lately, and how many have run since then that a piece rode with.
     step: Option<Duration>,
-    /// How long pieces beside the steps of others take.
+    unmeasured: usize,
+    /// How long pieces beside the steps of others take, and the runs of steps that a piece rides with.
     pieces: Beside,
+    riding: Beside,
+    figures: Figures,
+}
+
+/// What was run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
     /// Steps of sequences, and runs that they took.
-    figures: (u64, u64),
+    pub steps: u64,
+    pub runs: u64,
+    /// Tokens of prompts in these runs.
+    pub prompt_tokens: u64,
 }
 
 /// A call that has got a token.
@@ -89,8 +105,8 @@ struct Call {
     ended: Instant,
     /// Its script has the token.
     is_away: bool,
-    /// It was not back in time when it was waited for.
-    is_late: bool,
+    /// How long it was away the last time.
+    away: Duration,
 }
 
 /// A feed that is under way.
@@ -103,6 +119,8 @@ struct Job {
     planning: Planning,
     /// A step together with others has failed.
     is_alone: bool,
+    /// Whether its last piece could ride with the steps of others.
+    rides: bool,
     /// How many more urgent ones have gone before it.
     passed: u32,
 }
@@ -135,6 +153,10 @@ impl Job {
     fn is_prompt(&self) -> bool {
         self.feed.pending.len() > 1
     }
+
+    fn may_have_piece(&self) -> bool {
+        self.is_prompt() && self.planning != Planning::Elsewhere
+    }
 }
 
 impl State {
@@ -142,16 +164,24 @@ impl State {
     fn next(&mut self, may_join: bool) -> Next {
         let ready = |job: &Job| job.planning != Planning::Elsewhere;
         let steps = self.waiting.iter().filter(|job| !job.is_prompt() && ready(job)).count();
-        let piece = if steps == 0 || self.steps_first == 0 { self.take_piece() } else { None };
+        // A piece that can ride waits for the steps that will soon be asked for.
+        let rides = may_join && self.next_prompt().is_some_and(|prompt| self.waiting[prompt].rides);
+        if steps == 0
+            && rides
+            && let Some(until) = self.expected(4 * self.linger())
+        {
+            return Next::Wait(Some(until));
+        }
+        let piece = if steps == 0 || self.steps_first == 0 && !rides { self.take_piece() } else { None };
         if let Some(job) = piece {
             self.steps_first = steps.max(1);
-            let most = self.has_steps(job.call).then(|| self.pieces.next());
+            let most = self.has_steps(job.call).then(|| self.pieces.next_or(1));
             return Next::Piece(job, most);
         }
         if steps == 0 {
             return Next::Wait(None);
         }
-        let until = if may_join && steps < together::MOST { self.expected() } else { None };
+        let until = if may_join && steps < together::MOST { self.expected(self.linger()) } else { None };
         if until.is_some() {
             return Next::Wait(until);
         }
@@ -177,15 +207,33 @@ impl State {
         group.into_iter().flatten().collect()
     }
 
-    /// Of the prompts the most urgent, or one that was passed over often enough.
+    /// The place of the most urgent of the prompts, or of one that was passed over often enough.
+    fn next_prompt(&self) -> Option<usize> {
+        let meant = self.waiting.iter().enumerate().filter(|(_, job)| job.may_have_piece());
+        meant.min_by_key(|(position, job)| (job.order(), *position)).map(|(position, _)| position)
+    }
+
     fn take_piece(&mut self) -> Option<Job> {
-        let is_meant = |job: &Job| job.is_prompt() && job.planning != Planning::Elsewhere;
-        let meant = self.waiting.iter().enumerate().filter(|(_, job)| is_meant(job));
-        let (position, _) = meant.min_by_key(|(position, job)| (job.order(), *position))?;
+        let position = self.next_prompt()?;
         let mut job = self.waiting.remove(position)?;
-        self.pass(&job, is_meant);
-        job.passed = 0;
+        self.begin_piece(&mut job);
         Some(job)
+    }
+
+    /// A prompt has its turn.
+    fn begin_piece(&mut self, job: &mut Job) {
+        self.pass(job, Job::may_have_piece);
+        job.passed = 0;
+    }
+
+    /// The place of the prompt of which a piece may ride with the next steps.
+    fn next_riding(&self) -> Option<usize> {
+        if self.unmeasured < RIDES_IN_A_ROW { self.next_prompt() } else { None }
+    }
+
+    /// Tokens at most of a piece that rides with the next steps.
+    fn rows_riding(&self) -> usize {
+        self.riding.next_or(FIRST_RIDING).max(LEAST_RIDING)
     }
 
     /// The less urgent of those that wait are passed over by a job.
@@ -201,24 +249,23 @@ impl State {
     }
 
     /// Until when calls are waited for that will soon ask for a step.
-    fn expected(&self) -> Option<Instant> {
-        let (now, linger) = (Instant::now(), self.linger());
-        let away = self.calls.values().filter(|call| call.is_away && !call.is_late);
+    fn expected(&self, linger: Duration) -> Option<Instant> {
+        let now = Instant::now();
+        let away = self.calls.values().filter(|call| call.is_away && call.away <= linger);
         away.map(|call| call.ended + linger).filter(|until| *until > now).max()
     }
 
     /// A call asks for something.
     fn came(&mut self, call: u64) {
-        let linger = self.linger();
         if let Some(call) = self.calls.get_mut(&call) {
-            (call.is_away, call.is_late) = (false, call.ended.elapsed() > linger);
+            (call.is_away, call.away) = (false, call.ended.elapsed());
         }
     }
 
     /// A call gets what it has asked for.
     fn goes(&mut self, call: u64) {
         let now = Instant::now();
-        let call = self.calls.entry(call).or_insert(Call { ended: now, is_away: true, is_late: false });
+        let call = self.calls.entry(call).or_insert(Call { ended: now, is_away: true, away: Duration::ZERO });
         (call.ended, call.is_away) = (now, true);
     }
 
@@ -260,19 +307,21 @@ impl State {
 
     /// A step of so many sequences has run.
     fn ran(&mut self, sequences: usize) {
-        self.figures = (self.figures.0 + sequences as u64, self.figures.1 + 1);
+        self.figures.steps += sequences as u64;
+        self.figures.runs += 1;
     }
 
     /// A step of so many sequences took so long.
     fn took(&mut self, sequences: usize, time: Duration) {
         self.ran(sequences);
+        self.unmeasured = 0;
         self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
     }
 
     /// Behind the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
     fn forget_pieces(&mut self) {
         if !self.waiting.iter().any(Job::is_prompt) {
-            self.pieces = Beside::default();
+            (self.pieces, self.riding) = Default::default();
         }
     }
 
@@ -280,6 +329,16 @@ impl State {
     fn took_piece(&mut self, count: usize, time: Duration) {
         let most = self.step.unwrap_or(FIRST_STEP).mul_f64(BESIDE).as_secs_f64();
         self.pieces.took(count, time.as_secs_f64(), most);
+    }
+
+    /// Steps of so many sequences, and a piece of so many tokens that rode with them, took so long.
+    fn took_riding(&mut self, sequences: usize, count: usize, time: Duration) {
+        self.ran(sequences);
+        self.figures.prompt_tokens += count as u64;
+        self.unmeasured += 1;
+        let step = self.step.unwrap_or(FIRST_STEP).as_secs_f64();
+        self.riding.knows(0, step);
+        self.riding.took(count, time.as_secs_f64(), (1.0 + BESIDE) * step);
     }
 }
 
@@ -306,8 +365,7 @@ impl Scheduler {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many steps of sequences have run, and in how many runs.
-    pub fn figures(&self) -> (u64, u64) {
+    pub fn figures(&self) -> Figures {
         self.lock().figures
     }
 
@@ -355,6 +413,7 @@ impl Decoder {
                 watch: watch.clone(),
                 planning: Planning::Open,
                 is_alone: false,
+                rides: false,
                 passed: 0,
             });
         }
@@ -418,8 +477,13 @@ impl Decoder {
         let feeds: Vec<&Feed> = able.iter().map(|&job| &jobs[job].feed).collect();
         // With those whose prompts are under way.
         let coming = feeds.len() + self.scheduler.lock().waiting.iter().filter(|job| job.is_prompt()).count();
-        let found = if able.first() == Some(&0) && feeds.len() > 1 { self.joinable(&feeds, coming) } else { None };
-        let found = found.map(|joint| self.with_guesses(joint, &feeds));
+        let may_join = able.first() == Some(&0);
+        let found = if may_join && feeds.len() > 1 { self.joinable(&feeds, coming) } else { None };
+        let may_ride = may_join && (found.is_some() || feeds.len() == 1);
+        let (found, prompt) = match may_ride.then(|| self.ride(found.as_ref(), &feeds)).flatten() {
+            Some((joint, prompt)) => (Some(joint), Some(prompt)),
+            None => (found.map(|joint| self.with_guesses(joint, &feeds)), None),
+        };
         let numbers = found.as_ref().map_or(vec![0], |joint| joint.steps.iter().map(|&step| able[step]).collect());
         let group = self.scheduler.lock().begin_steps(jobs, &numbers);
         group.iter().for_each(|job| _ = job.watch.begin());
@@ -427,9 +491,32 @@ impl Decoder {
             self.scheduler.lock().pass(first, |job| !job.is_prompt());
         }
         match found {
-            Some(joint) => self.run_together(group, &joint, leader),
+            Some(joint) => self.run_together(group, prompt, &joint, leader),
             None => group.into_iter().for_each(|job| self.run_step(job, leader)),
         }
+    }
+
+    /// The prompt whose turn it is, and the steps with a piece of it, if it can ride with them. Else it keeps its place.
+    fn ride(self: &Arc<Self>, joint: Option<&Joint>, feeds: &[&Feed]) -> Option<(Joint, Job)> {
+        let (position, mut job, most, is_free) = {
+            let mut state = self.scheduler.lock();
+            let position = state.next_riding()?;
+            let (most, is_free) = (state.rows_riding(), state.steps_first == 0);
+            (position, state.waiting.remove(position)?, most, is_free)
+        };
+        let Feed { sequence, pending, keeper, .. } = &mut job.feed;
+        keeper.adopt(sequence, pending);
+        let found = if job.is_alone { None } else { self.with_piece(joint, feeds, &job.feed, most) };
+        job.rides = found.is_some();
+        let mut state = self.scheduler.lock();
+        // Behind a piece that they have waited for, steps run without another one.
+        let Some(found) = found.filter(|_| is_free) else {
+            let position = position.min(state.waiting.len());
+            state.waiting.insert(position, job);
+            return None;
+        };
+        state.begin_piece(&mut job);
+        Some((found, job))
     }
 
     fn run_step(self: &Arc<Self>, job: Job, leader: u64) {
@@ -485,15 +572,20 @@ impl Decoder {
         feeds.iter_mut().for_each(|feed| feed.longer = longer);
     }
 
-    fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, joint: &Joint, leader: u64) {
+    fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, mut prompt: Option<Job>, joint: &Joint, leader: u64) {
         let began = Instant::now();
         let mut feeds: Vec<&mut Feed> = jobs.iter_mut().map(|job| &mut job.feed).collect();
-        let all = guarded(|| self.step_together(&mut feeds, joint));
+        let all = guarded(|| self.step_together(&mut feeds, prompt.as_mut().map(|job| &mut job.feed), joint));
         let time = began.elapsed();
-        if all.is_ok() && feeds.len() == joint.sequences {
+        if all.is_ok() && feeds.len() == joint.sequences && prompt.is_none() {
             self.took_step(&mut feeds, joint.extent.tokens, time);
         }
         let mut state = self.scheduler.lock();
+        let rows = joint.piece.as_ref().map(|piece| piece.tokens);
+        if let Some(mut job) = prompt {
+            job.is_alone |= all.is_err();
+            state.waiting.push_back(job);
+        }
         let Ok(all) = all else {
             // Whose fault it is comes out when each runs alone.
             for mut job in jobs.into_iter().rev() {
@@ -502,11 +594,12 @@ impl Decoder {
             }
             return;
         };
-        if joint.extent.tokens == 1 {
-            state.took(jobs.len(), time)
-        } else {
-            state.ran(jobs.len())
+        match rows {
+            Some(rows) => state.took_riding(jobs.len(), rows, time),
+            None if joint.extent.tokens == 1 => state.took(jobs.len(), time),
+            None => state.ran(jobs.len()),
         }
+        state.forget_pieces();
         for (job, logits) in jobs.into_iter().zip(all) {
             self.end(&mut state, job, logits, leader);
         }
@@ -635,6 +728,8 @@ mod tests {
         weights: Duration,
         each: Duration,
         together: usize,
+        /// Whether pieces ride with steps.
+        rides: bool,
         /// By call: when its steps ended.
         ended: BTreeMap<u64, Vec<Duration>>,
     }
@@ -642,13 +737,15 @@ mod tests {
     impl Simulation {
         fn new(weights: u64, each: u64, together: usize) -> Simulation {
             let [weights, each] = [weights, each].map(Duration::from_micros);
-            Simulation { state: State::default(), now: Duration::ZERO, weights, each, together, ended: BTreeMap::new() }
+            let (state, now, ended) = Default::default();
+            Simulation { state, now, weights, each, together, rides: false, ended }
         }
 
         fn ask(&mut self, call: u64, tokens: usize) {
             let feed = Feed { pending: vec![0; tokens], ..Feed::default() };
             let (watch, planning) = (Watch::default(), Planning::Open);
-            self.state.waiting.push_back(Job { ticket: call, call, feed, watch, planning, is_alone: false, passed: 0 });
+            let (is_alone, rides, passed) = Default::default();
+            self.state.waiting.push_back(Job { ticket: call, call, feed, watch, planning, is_alone, rides, passed });
         }
 
         fn run(&mut self, count: usize) -> Duration {
@@ -657,19 +754,38 @@ mod tests {
             time
         }
 
+        /// How many tokens of the next prompt ride with steps, and whether it has been seen then.
+        fn ride(&mut self) -> Option<(usize, Option<u64>)> {
+            let position = self.state.next_riding().filter(|_| self.rides)?;
+            let left = self.state.waiting[position].feed.pending.len() - 1;
+            let rows = together::riding(left.min(self.state.rows_riding()));
+            self.state.waiting[position].rides = rows.is_some();
+            let rows = rows.filter(|_| self.state.steps_first == 0)?;
+            let mut job = self.state.waiting.remove(position).unwrap();
+            self.state.begin_piece(&mut job);
+            job.feed.pending.drain(..rows);
+            let seen = (!job.is_prompt()).then_some(job.call);
+            self.state.waiting.push_back(job);
+            Some((rows, seen))
+        }
+
         /// What is next. Gives the call whose prompt has been seen, if one has.
         fn next(&mut self) -> Option<u64> {
             match self.state.next(true) {
                 Next::Steps(jobs) => {
                     let numbers: Vec<usize> = (0..jobs.len().min(self.together)).collect();
+                    let riding = self.ride();
                     let group = self.state.begin_steps(jobs, &numbers);
-                    let time = self.run(group.len());
-                    self.state.took(group.len(), time);
+                    let time = self.run(group.len() + riding.map_or(0, |(rows, _)| rows));
+                    match riding {
+                        Some((rows, _)) => self.state.took_riding(group.len(), rows, time),
+                        None => self.state.took(group.len(), time),
+                    }
                     for job in group {
                         self.ended.entry(job.call).or_default().push(self.now);
                         self.ask(job.call, 1);
                     }
-                    None
+                    riding.and_then(|(_, seen)| seen)
                 }
                 Next::Piece(mut job, most) => {
                     let (count, taken) = piece(job.feed.pending.len() - 1, most.unwrap_or(32), true, most.is_none());
@@ -699,23 +815,73 @@ mod tests {
         }
     }
 
+    /// How long others wait at most for a prompt of 2,000 tokens, in their steps, and how long that takes.
+    fn beside_a_prompt(weights: u64, each: u64, calls: u64, rides: bool) -> (f64, Duration) {
+        let mut simulation = Simulation { rides, ..Simulation::new(weights, each, together::MOST) };
+        (0..calls).for_each(|call| simulation.ask(call, 1));
+        (0..20).for_each(|_| _ = simulation.next());
+        let step = simulation.weights + simulation.each * calls as u32;
+        let begun = simulation.now;
+        simulation.ask(calls, 2000);
+        while simulation.next() != Some(calls) {}
+        let waits = |ended: &Vec<Duration>| ended.windows(2).map(|pair| pair[1] - pair[0]).max();
+        let longest = (0..calls).filter_map(|call| waits(&simulation.ended[&call])).max().unwrap();
+        (longest.as_secs_f64() / step.as_secs_f64(), simulation.now - begun)
+    }
+
     #[test]
     fn nobody_waits_long_for_a_prompt() {
         // Where weights are most of a step, or little of it.
         for (weights, each) in [(5000, 1000), (5000, 100), (4000, 1600)] {
             for calls in [1, 3, 8] {
-                let mut simulation = Simulation::new(weights, each, together::MOST);
-                (0..calls).for_each(|call| simulation.ask(call, 1));
-                (0..20).for_each(|_| _ = simulation.next());
-                let step = simulation.weights + simulation.each * calls as u32;
-                let begun = simulation.now;
-                simulation.ask(calls, 2000);
-                while simulation.next() != Some(calls) {}
-                let waits = |ended: &Vec<Duration>| ended.windows(2).map(|pair| pair[1] - pair[0]).max();
-                let longest = (0..calls).filter_map(|call| waits(&simulation.ended[&call])).max().unwrap();
-                assert!(longest <= step.mul_f64(2.5), "{longest:?} of {step:?}, {calls} calls");
-                assert!(simulation.now > begun);
+                let (longest, in_turn) = beside_a_prompt(weights, each, calls, false);
+                assert!(longest <= 2.5, "{longest} steps, {calls} calls");
+                // The weights are read once, not twice.
+                let (longest, riding) = beside_a_prompt(weights, each, calls, true);
+                assert!(longest <= 2.5, "{longest} steps, {calls} calls, riding");
+                assert!(riding < in_turn, "{riding:?} of {in_turn:?}, {calls} calls");
             }
+        }
+        // Where more calls have come than when steps were measured.
+        let mut simulation = Simulation { rides: true, ..Simulation::new(5000, 1000, together::MOST) };
+        simulation.ask(0, 1);
+        (0..20).for_each(|_| _ = simulation.next());
+        (1..8).for_each(|call| simulation.ask(call, 1));
+        let begun = simulation.now;
+        simulation.ask(8, 2000);
+        while simulation.next() != Some(8) {}
+        let (_, known) = beside_a_prompt(5000, 1000, 8, true);
+        assert!(simulation.now - begun < known.mul_f64(1.5), "{:?} of {known:?}", simulation.now - begun);
+        // A piece of its own has a token where 6 ride.
+        let [(_, in_turn), (_, riding)] = [false, true].map(|rides| beside_a_prompt(5000, 1000, 1, rides));
+        assert!(3 * riding < in_turn, "{riding:?} of {in_turn:?}");
+    }
+
+    /// A prompt whose last piece could ride, and a call that has got a token.
+    fn riding_beside(away: Duration) -> State {
+        let mut simulation = Simulation::new(1, 1, 1);
+        simulation.ask(0, 10);
+        simulation.state.waiting[0].rides = true;
+        // It is expected for a long time, however slow the machine is.
+        let ended = Instant::now() + Duration::from_secs(3600);
+        simulation.state.calls.insert(1, Call { ended, is_away: true, away });
+        simulation.state
+    }
+
+    #[test]
+    fn pieces_that_can_ride_wait_for_steps_that_will_come() {
+        assert!(matches!(riding_beside(Duration::ZERO).next(true), Next::Wait(Some(_))));
+        assert!(matches!(riding_beside(Duration::from_secs(1)).next(true), Next::Piece(..)));
+        let mut other = riding_beside(Duration::ZERO);
+        other.waiting[0].rides = false;
+        assert!(matches!(other.next(true), Next::Piece(..)));
+        // Behind a step, the piece rides with it or has its turn.
+        for (rides, is_step) in [(true, true), (false, false)] {
+            let mut state = riding_beside(Duration::from_secs(1));
+            state.waiting[0].rides = rides;
+            let mut simulation = Simulation { state, ..Simulation::new(1, 1, 1) };
+            simulation.ask(2, 1);
+            assert_eq!(matches!(simulation.state.next(true), Next::Steps(_)), is_step);
         }
     }
 }

@@ -8,6 +8,8 @@
 //! - Plans are made on another thread: the one that is wanted, that for more rows before they are needed, and that for one sequence more.
 //!   Until one is there, others do: those for more rows, for more sequences (an empty one takes the place of a missing one), or for fewer, several
 //!   times ([`divide`]).
+//! - A piece of a prompt rides with the steps of others ([`Decoder::with_piece`]): its rows are behind theirs in each product, and read the
+//!   weights with them.
 
 use super::Decoder;
 use super::embedding;
@@ -21,6 +23,7 @@ use crate::graph::DataType;
 use crate::program::caches::{self, Bucket, Caller, Plan, StepGraph, Table, refused};
 use crate::program::run::spawn_plan;
 use crate::timeline::Watch;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,6 +35,10 @@ const EACH: usize = 8;
 const PLANS: usize = 32;
 /// Rows before a plan with more of them is needed that it is made: a step of many sequences has much to make.
 const AHEAD: usize = 64;
+/// Tokens of a piece that rides with steps: with fewer a piece of its own is as good, and attention to
+/// more packs keys and values, and takes longer than others may wait.
+pub(super) const LEAST_RIDING: usize = 2;
+const MOST_RIDING: usize = 16;
 /// What an empty sequence costs, of a step alone: four weigh as much as the weights.
 const EMPTY: f32 = 0.25;
 
@@ -40,6 +47,8 @@ const EMPTY: f32 = 0.25;
 struct Group {
     sequences: usize,
     extent: Extent,
+    /// What a piece of a prompt works on that rides with them.
+    piece: Option<Extent>,
 }
 
 /// Steps that run together.
@@ -48,8 +57,10 @@ pub(super) struct Joint {
     pub steps: Vec<usize>,
     pub extent: Extent,
     pub plan: Arc<Plan>,
-    /// Sequences of the plan.
+    /// Sequences of the plan, but for one that rides.
     pub sequences: usize,
+    /// What the piece of a prompt works on that rides with them, if one does.
+    pub piece: Option<Extent>,
 }
 
 #[derive(Debug)]
@@ -93,11 +104,33 @@ impl Together {
         let mut found: Vec<(usize, usize)> = Vec::new();
         self.plans.each_made(|group| {
             let rows = group.extent.rows;
-            let is_like = rows >= extent.rows && group.extent == Extent { rows, ..extent.clone() };
+            let is_like = group.piece.is_none() && rows >= extent.rows && group.extent == Extent { rows, ..extent.clone() };
             match found.iter_mut().find(|(sequences, _)| *sequences == group.sequences) {
                 _ if !is_like => {}
                 Some((_, fewest)) => *fewest = rows.min(*fewest),
                 None => found.push((group.sequences, rows)),
+            }
+        });
+        found
+    }
+
+    /// The plan with the most rows of a piece, up to those of this group, that serves it, and of such plans the one with the fewest sequences.
+    fn serving_piece(&self, wanted: &Group) -> Option<Group> {
+        let piece = wanted.piece.as_ref()?;
+        let mut found: Option<Group> = None;
+        let rank = |group: &Group| {
+            let piece = group.piece.as_ref().map_or((0, 0), |piece| (piece.tokens, piece.rows));
+            (piece.0, Reverse((group.sequences, piece.1, group.extent.rows)))
+        };
+        self.plans.each_made(|group| {
+            let serves = |own: &Extent, other: &Extent| {
+                own.rows >= other.rows && *own == Extent { rows: own.rows, tokens: own.tokens, ..other.clone() }
+            };
+            let rides = group.piece.as_ref().is_some_and(|own| own.tokens <= piece.tokens && serves(own, piece));
+            let is_like = group.sequences >= wanted.sequences && serves(&group.extent, &wanted.extent);
+            let steps = group.extent.tokens == wanted.extent.tokens;
+            if rides && is_like && steps && found.as_ref().is_none_or(|other| rank(other) < rank(group)) {
+                found = Some(group.clone());
             }
         });
         found
@@ -197,9 +230,64 @@ impl Decoder {
         let sequences = divide(steps.len(), plans.iter().map(|(sequences, _)| *sequences))?;
         let (_, rows) = plans.into_iter().find(|(found, _)| *found == sequences)?;
         steps.truncate(sequences);
-        let group = Group { sequences, extent: Extent { rows, ..extent } };
+        let group = Group { sequences, extent: Extent { rows, ..extent }, piece: None };
         let plan = self.plan_together(&group).ok()?;
-        Some(Joint { steps, extent: group.extent, plan, sequences })
+        Some(Joint { steps, extent: group.extent, plan, sequences, piece: None })
+    }
+
+    /// The same steps with a piece of a prompt of at most so many tokens, if there is a plan for it. Has one made that is missing. Without
+    /// `joint` it is the first step that it rides with.
+    pub(super) fn with_piece(
+        self: &Arc<Self>,
+        joint: Option<&Joint>,
+        feeds: &[&Feed],
+        prompt: &Feed,
+        most: usize,
+    ) -> Option<Joint> {
+        let steps = joint.map_or_else(|| vec![0], |joint| joint.steps.clone());
+        let first = &feeds.get(*steps.first()?)?.sequence;
+        let size = riding(most.min(prompt.pending.len().saturating_sub(1)))?;
+        let is_token = |id: &u32| *id < embedding::FIRST;
+        let is_plain =
+            |&step: &usize| feeds[step].pending.len() == 1 && !feeds[step].is_fixed && is_token(&feeds[step].pending[0]);
+        let has_begun = !prompt.sequence.tokens.is_empty() && !first.tokens.is_empty();
+        if !has_begun || self.has_states() || self.begins_alone() || self.roles.takes_one() || !steps.iter().all(is_plain) {
+            return None;
+        }
+        if !prompt.pending[..size].iter().all(is_token) {
+            return None;
+        }
+        let longest = steps.iter().map(|&step| feeds[step].sequence.tokens.len()).max()?;
+        let extent_of = |sequence: &Sequence, tokens: usize, length: usize| {
+            let form = self.form(sequence, tokens, false);
+            let way = self.joined_way(&form, self.extent_of(&form, length).way, length)?;
+            Some(of_length(&form, way, length))
+        };
+        let length = prompt.sequence.tokens.len();
+        let wanted = |ahead: usize| {
+            Some(Group {
+                sequences: joint.map_or(1, |joint| joint.sequences),
+                extent: extent_of(first, 1, longest + ahead)?,
+                piece: Some(extent_of(&prompt.sequence, size, length + ahead)?),
+            })
+        };
+        let now = wanted(0)?;
+        let found = self.together.serving_piece(&now);
+        let is_missing = found.as_ref().and_then(|group| group.piece.as_ref()).is_none_or(|piece| piece.tokens < size);
+        self.make_first(is_missing.then_some(now).into_iter().chain(wanted(AHEAD)));
+        let group = found?;
+        let plan = self.plan_together(&group).ok()?;
+        Some(Joint { steps, extent: group.extent, plan, sequences: group.sequences, piece: group.piece })
+    }
+
+    /// Has the first of some plans made that may still be made, unless another one is.
+    fn make_first(self: &Arc<Self>, groups: impl Iterator<Item = Group>) {
+        if self.together.is_making.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(group) = groups.into_iter().find(|group| self.together.lacks(group)) {
+            self.make_together(group);
+        }
     }
 
     /// The same steps with guesses, if that is worth it to each of them and there is a plan. Has it made if there is none.
@@ -223,13 +311,13 @@ impl Decoder {
         let extent = of_length(&form, way, longest);
         let ready = self.together.serving(&extent).into_iter().find(|(sequences, _)| *sequences == joint.sequences);
         let Some((sequences, rows)) = ready else {
-            let group = Group { sequences: joint.sequences, extent };
+            let group = Group { sequences: joint.sequences, extent, piece: None };
             if self.together.lacks(&group) {
                 self.make_together(group);
             }
             return joint;
         };
-        let group = Group { sequences, extent: Extent { rows, ..extent } };
+        let group = Group { sequences, extent: Extent { rows, ..extent }, piece: None };
         match self.plan_together(&group) {
             Ok(plan) => Joint { plan, extent: group.extent, ..joint },
             Err(_) => joint,
@@ -238,25 +326,22 @@ impl Decoder {
 
     /// Has the plan made that is missed most, if there is one: for so many steps, or those that come; for more rows; for one sequence more.
     fn make_missing(self: &Arc<Self>, plans: &[(usize, usize)], extent: &Extent, steps: usize, coming: usize, longest: usize) {
-        if self.together.is_making.load(Ordering::Relaxed) {
-            return;
-        }
-        let group = |sequences: usize, extent: &Extent| Group { sequences: rounded(sequences), extent: extent.clone() };
+        let group =
+            |sequences: usize, extent: &Extent| Group { sequences: rounded(sequences), extent: extent.clone(), piece: None };
         let is_there = |sequences: usize| plans.iter().any(|(found, _)| *found == rounded(sequences));
         let soon = of_length(extent, extent.way, longest + AHEAD);
         let ways = [(steps.max(coming), extent), (steps, extent), (steps, &soon), ((steps + 1).min(MOST), extent)];
         let missing = ways.into_iter().filter(|(sequences, wanted)| wanted.rows != extent.rows || !is_there(*sequences));
-        let missing = missing.map(|(sequences, wanted)| group(sequences, wanted)).find(|group| self.together.lacks(group));
-        if let Some(group) = missing {
-            self.make_together(group);
-        }
+        self.make_first(missing.map(|(sequences, wanted)| group(sequences, wanted)));
     }
 
     fn plan_together(&self, group: &Group) -> Result<Arc<Plan>> {
-        let extent = &group.extent;
+        let step_graph_of = |extent: &Extent| self.together.step_graphs.plan(extent, || self.step_graph(extent, |_| extent.rows));
         let make = || {
-            let step_graph = self.together.step_graphs.plan(extent, || self.step_graph(extent, |_| extent.rows))?;
-            step_graph.build_joined(group.sequences, &self.program, &self.caches)
+            let piece = group.piece.as_ref().map(|extent| (step_graph_of(extent), extent.tokens));
+            let piece = piece.map(|(graph, tokens)| graph.map(|graph| (graph, tokens))).transpose()?;
+            let piece = piece.as_ref().map(|(graph, tokens)| (&**graph, *tokens));
+            step_graph_of(&group.extent)?.build_joined(group.sequences, piece, &self.program, &self.caches)
         };
         self.together.plans.plan(group, make)
     }
@@ -268,7 +353,11 @@ impl Decoder {
         }
         let decoder = self.clone();
         let make = move |()| {
-            decoder.together.made(&decoder.plan_together(&group));
+            let plan = decoder.plan_together(&group);
+            // Steps may join where no piece can ride with them.
+            if group.piece.is_none() {
+                decoder.together.made(&plan);
+            }
             decoder.together.is_making.store(false, Ordering::Relaxed);
         };
         if spawn_plan((), make).is_err() {
@@ -276,13 +365,18 @@ impl Decoder {
         }
     }
 
-    /// Has the model see the last token that is pending of each sequence, and guesses, as many as the steps have tokens for; the logits behind
-    /// them.
+    /// Has the model see the last token that is pending of each sequence, and guesses, as many as the steps have tokens for, and a piece of a
+    /// prompt, if one rides with them; the logits behind the steps.
     ///
     /// # Errors
     /// Those of running the plan: then the sequences are as before.
-    pub(super) fn step_together(&self, feeds: &mut [&mut Feed], joint: &Joint) -> Result<Vec<Result<Logits>>> {
-        let Joint { extent, plan, sequences, .. } = joint;
+    pub(super) fn step_together(
+        &self,
+        feeds: &mut [&mut Feed],
+        mut prompt: Option<&mut Feed>,
+        joint: &Joint,
+    ) -> Result<Vec<Result<Logits>>> {
+        let Joint { extent, plan, sequences, piece, .. } = joint;
         let mut empty = self.together.empty.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(like) = feeds.first() {
             let missing = sequences.saturating_sub(feeds.len()).max(empty.len());
@@ -297,6 +391,9 @@ impl Decoder {
         let all = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
         let step = |(sequence, tokens, wants)| self.step_of(sequence, tokens, extent, plan, wants);
         let mut steps: Vec<_> = all.map(step).collect();
+        if let (Some(Feed { sequence, pending, .. }), Some(piece)) = (prompt.as_deref_mut(), piece) {
+            steps.push(self.step_of(sequence, &pending[..piece.tokens], piece, plan, false));
+        }
         let mut spans: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
         let caller = Caller { method: "generate", label: String::new(), watch: Watch::default() };
         let values = caches::run_all(&self.program, plan, &mut spans, caller);
@@ -304,9 +401,10 @@ impl Decoder {
         drop(steps);
         if values.is_err() {
             // Their memory may not be there.
-            feeds.iter().flat_map(|feed| feed.sequence.given.iter()).for_each(ConstantInput::forget);
+            let all = feeds.iter().map(|feed| &**feed).chain(prompt.as_deref());
+            all.flat_map(|feed| feed.sequence.given.iter()).for_each(ConstantInput::forget);
         }
-        let mut by_sequence: Vec<Vec<_>> = (0..*sequences).map(|_| Vec::new()).collect();
+        let mut by_sequence: Vec<Vec<_>> = (0..=*sequences).map(|_| Vec::new()).collect();
         for (output, value) in values?.into_iter().enumerate() {
             by_sequence[plan.sequence_of_output(output)].push((output, value));
         }
@@ -332,12 +430,24 @@ impl Decoder {
                 keeper.keep(sequence);
             }
         }
-        for (sequence, own) in empty.iter_mut().zip(by_sequence) {
+        for (sequence, own) in empty.iter_mut().take(*sequences - feeds.len()).zip(&mut by_sequence) {
             // Its memory is kept.
             let _ = self.keep(sequence, &[], plan, own, 0);
         }
+        if let (Some(Feed { sequence, pending, keeper, .. }), Some(piece), Some(own)) = (prompt, piece, by_sequence.next()) {
+            let tokens: Vec<u32> = pending.drain(..piece.tokens).collect();
+            self.keep(sequence, &tokens, plan, own, 0)?;
+            keeper.keep(sequence);
+        }
         Ok(all)
     }
+}
+
+/// How many of at most so many tokens of a prompt ride with the steps of others, if any do: few numbers, since each has plans.
+pub(super) fn riding(most: usize) -> Option<usize> {
+    let power = 1 << most.checked_ilog2()?;
+    let half = power + power / 2;
+    Some(if half <= most { half } else { power }.min(MOST_RIDING)).filter(|size| *size >= LEAST_RIDING)
 }
 
 /// What steps work on in a way, the longest of which has so many tokens before it.
@@ -364,5 +474,13 @@ mod tests {
         assert_eq!(divide(2, &[8]), None);
         assert_eq!(divide(3, &[8]), Some(8));
         assert_eq!([1, 8, 9, 11, 15, 16].map(rounded), [1, 8, 10, 12, 16, 16]);
+    }
+
+    #[test]
+    fn pieces_ride_in_few_sizes() {
+        assert_eq!(
+            [0, 1, 2, 3, 5, 6, 11, 12, 31, 64, 1000].map(riding),
+            [None, None, Some(2), Some(3), Some(4), Some(6), Some(8), Some(12), Some(16), Some(16), Some(16)]
+        );
     }
 }
