@@ -85,7 +85,7 @@ pub fn select(condition: &Value, a: &[Value], b: &[Value], emit: &mut Emit<'_>) 
         let text = |id| format!("{}{:?}", emit.data_type(id), emit.shape(id));
         let (of_a, of_b) = (text(a), text(b));
         if of_a != of_b {
-            return Err(format!("{HINT}; its branches give {of_a} and {of_b}, which have to be alike").into());
+            return Err(format!("{HINT}; its branches give {of_a} and {of_b}, which must be alike").into());
         }
         results.push(emit.select(condition, a, b)?.into());
     }

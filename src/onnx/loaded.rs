@@ -402,7 +402,7 @@ impl Loaded {
     pub fn fixed_shapes(&self) -> Result<Vec<Vec<u32>>> {
         if let Some(input) = self.inputs.iter().find(|input| !input.form.is_tensor()) {
             let what = if input.form.is_sequence { "a sequence" } else { "an optional value" };
-            let text = format!("{:?} is {what}, which only a run tells the shape of", input.name);
+            let text = format!("{:?} is {what}, whose shape only a run can tell", input.name);
             return Err(Error::new(Kind::NotSupported, text));
         }
         let fixed = dimensions::fix(self.declared.clone(), &self.fixed.sizes)?;

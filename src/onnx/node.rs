@@ -173,7 +173,7 @@ impl Node<'_> {
 }
 
 fn not_constant(position: usize, meaning: &str) -> Reason {
-    let text = format!("{meaning} is computed when the graph runs, but has to be known when it is built");
+    let text = format!("{meaning} is computed when the graph runs, but must be known when it is built");
     Reason { text, wants: Some(Wants::Elements(position)) }
 }
 

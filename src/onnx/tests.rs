@@ -130,7 +130,7 @@ fn inputs_can_be_given_at_import() {
         assert!(message(import_fixed(bytes.clone(), &given(name, array, value)).unwrap_err()).contains("constants"));
     }
     // The branches differ, so the choice cannot be left open.
-    assert!(message(import_bytes(bytes, &[]).unwrap_err()).contains("have to be alike"));
+    assert!(message(import_bytes(bytes, &[]).unwrap_err()).contains("must be alike"));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn choices_that_are_known_are_made() {
         let condition = Tensor::from_integers(ElementType::Bool, vec![1], &[truth]);
         assert_eq!(run(&imported, &[condition, f32s(&[1], &[3.0])])[0].floats(), [expected]);
     }
-    assert!(message(data("Shape").import().unwrap_err()).contains("have to be alike"));
+    assert!(message(data("Shape").import().unwrap_err()).contains("must be alike"));
 }
 
 #[test]

@@ -477,7 +477,7 @@ impl Run {
                 let held = Constant { element: tensor.descriptor.data_type.into(), shape, bytes: bytes.into() };
                 Ok(if element.is_narrow() { held.cast(*element) } else { held })
             }
-            _ => Err(Error::new(Kind::Operation, "a value that is no tensor")),
+            _ => Err(Error::new(Kind::Operation, "a value that is not a tensor")),
         }
     }
 

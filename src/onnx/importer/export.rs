@@ -74,7 +74,7 @@ impl Importer<'_> {
                 (data_type, self.short.get(id).copied().unwrap_or(data_type.into()), descriptor.shape.to_vec())
             }
             _ => {
-                let tensor = value.constant().ok_or_else(|| malformed("an output that is no tensor"))?;
+                let tensor = value.constant().ok_or_else(|| malformed("an output that is not a tensor"))?;
                 let data_type =
                     tensor.element.held_by().ok_or_else(|| malformed(format!("output {name:?} of {}", tensor.element)))?;
                 let shape = tensor.shape.iter().map(|&size| u32::try_from(size).unwrap_or(u32::MAX)).collect();

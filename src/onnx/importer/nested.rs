@@ -49,7 +49,7 @@ impl<'a> Importer<'a> {
                 if let (Some(deferral), Some(needed)) = (&mut self.deferral, needed) {
                     deferral.needed = needed;
                 }
-                let text = "which of its branches is taken is known when the model runs".to_owned();
+                let text = "the branch is known only when the model runs".to_owned();
                 Ok(Err(self.cut(proto, inputs, Reason { text, wants: Some(Wants::Elements(0)) }, scope)))
             }
             Err(reason) => Ok(Err(Failure::Refused(reason))),
@@ -194,7 +194,7 @@ impl<'a> Importer<'a> {
             Ok(repetition) => StepKind::Repetition { repetition, body: body.into() },
             Err(reason) => return Ok(Err(Failure::Refused(Some(reason)))),
         };
-        Ok(Err(self.step(proto, inputs, kind, "how often its body runs is known when the model runs", scope)))
+        Ok(Err(self.step(proto, inputs, kind, "the number of iterations is known only when the model runs", scope)))
     }
 
     /// Maps nodes in place of one that they are written out for.

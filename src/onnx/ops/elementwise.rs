@@ -135,7 +135,7 @@ pub fn clip(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let bound = |position: usize| -> Mapped<Option<Number>> {
             let Some(tensor) = node.optional(position).and_then(Value::constant) else { return Ok(None) };
             if tensor.count() != 1 {
-                return Err("a bound that is no scalar".into());
+                return Err("a bound that is not a scalar".into());
             }
             Ok(Some(match float {
                 true => Number::Double(tensor.floats()[0]),

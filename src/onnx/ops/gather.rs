@@ -179,7 +179,7 @@ fn are_all_in_order(places: &Tensor, shape: &[usize]) -> bool {
 /// OneHot: where the position along the new axis is the index stands the second value, elsewhere the first.
 pub fn one_hot(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let depth = node.constant(1, "the depth")?.integers();
-    let &[depth] = &depth[..] else { return Err("a depth that is no scalar".into()) };
+    let &[depth] = &depth[..] else { return Err("a depth that is not a scalar".into()) };
     let depth = u32::try_from(depth).ok().filter(|&depth| (1..=1 << 24).contains(&depth)).ok_or("an impossible depth")?;
     let (indices, values) = (emit.input(node, 0)?, emit.input(node, 2)?);
     let indices = emit.cast(indices, DataType::Int64)?;

@@ -150,12 +150,12 @@ fn along_axis(
 ) -> Mapped<Vec<Value>> {
     let rank = emit.rank(input);
     if let Some(tensor) = node.input(1)?.constant() {
-        let &[at] = &tensor.integers()[..] else { return Err("an axis that is no scalar".into()) };
+        let &[at] = &tensor.integers()[..] else { return Err("an axis that is not a scalar".into()) };
         return super::elementwise::one(compute(axis(at, rank)?, emit)?);
     }
     let at = emit.input(node, 1)?;
     if emit.shape(at).iter().any(|&size| size != 1) {
-        return Err("an axis that is no scalar".into());
+        return Err("an axis that is not a scalar".into());
     }
     let at = emit.reshape(at, &[])?;
     let mut result = compute(0, emit)?;

@@ -84,7 +84,7 @@ fn gemm_of_nothing(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Option<Vec<Va
     let size = |i: usize, transposed: bool, axis: usize, emit: &Emit<'_>| -> Mapped<usize> {
         let shape = node.input(i)?.shape(emit.builder);
         let &[rows, columns] = &shape[..] else {
-            return Err(format!("an operand of rank {}, which is no matrix", shape.len()).into());
+            return Err(format!("an operand of rank {}, which is not a matrix", shape.len()).into());
         };
         Ok([rows, columns][axis ^ usize::from(transposed)])
     };
@@ -125,7 +125,7 @@ fn integer_gemm(node: &Node<'_>, [a, b]: [OperandId; 2], c: Option<OperandId>, e
     let a = if node.flag("transA", false)? { emit.transpose_matrices(a)? } else { a };
     let b = if node.flag("transB", false)? { emit.transpose_matrices(b)? } else { b };
     if emit.rank(a) != 2 || emit.rank(b) != 2 {
-        return Err(format!("operands of rank {} and {}, which are no matrices", emit.rank(a), emit.rank(b)).into());
+        return Err(format!("operands of rank {} and {}, which are not matrices", emit.rank(a), emit.rank(b)).into());
     }
     let product = emit.matmul(a, b)?;
     let product = scaled(product, alpha, emit)?;

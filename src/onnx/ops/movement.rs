@@ -271,7 +271,7 @@ pub fn pad(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         Some(tensor) => match (tensor.count(), tensor.element.is_float()) {
             (1, true) => Number::Double(tensor.floats()[0]),
             (1, false) => Number::Integer(tensor.wholes()[0]),
-            _ => return Err("a padding's value that is no scalar".into()),
+            _ => return Err("a padding's value that is not a scalar".into()),
         },
         None => Number::Double(node.float("value", 0.0)?),
     };
@@ -283,7 +283,7 @@ fn filled(node: &Node<'_>, target: &[usize], emit: &mut Emit<'_>) -> Mapped<Vec<
     let element = emit.stored_element(node.input(0)?);
     let value = match node.optional_constant(2, "the padding's value")? {
         Some(tensor) if tensor.count() == 1 => tensor.cast(element),
-        Some(_) => return Err("a padding's value that is no scalar".into()),
+        Some(_) => return Err("a padding's value that is not a scalar".into()),
         None => Tensor::from_floats(ElementType::Double, vec![], &[node.float("value", 0.0)?]).cast(element),
     };
     expanded(&value.reshaped(vec![]).into(), target, emit)

@@ -46,7 +46,7 @@ pub fn length(node: &Node<'_>, _: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// A place in a sequence, which may count from its end; of so many places.
 fn place_in(node: &Node<'_>, position: usize, places: usize) -> Mapped<Option<usize>> {
     let Some(tensor) = node.optional_constant(position, "the position in a sequence")? else { return Ok(None) };
-    let &[at] = &tensor.integers()[..] else { return Err("a position that is no scalar".into()) };
+    let &[at] = &tensor.integers()[..] else { return Err("a position that is not a scalar".into()) };
     Ok(Some(axis(at, places).map_err(|_| format!("position {at} of {places}"))?))
 }
 
@@ -62,7 +62,7 @@ pub fn insert(node: &Node<'_>, _: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let at = match node.optional_constant(2, "the position in a sequence")? {
         None => list.len(),
         Some(tensor) => {
-            let &[at] = &tensor.integers()[..] else { return Err("a position that is no scalar".into()) };
+            let &[at] = &tensor.integers()[..] else { return Err("a position that is not a scalar".into()) };
             let counted = if at < 0 { at.saturating_add(list.len() as i64) } else { at };
             let at = usize::try_from(counted).ok().filter(|&at| at <= list.len());
             at.ok_or_else(|| format!("position {counted} of {}", list.len()))?

@@ -15,7 +15,7 @@ pub fn top_k(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         ..10 => node.int("k", 0)?,
         _ => match node.constant(1, "the number K")?.integers()[..] {
             [count] => count,
-            _ => return Err("a number K that is no scalar".into()),
+            _ => return Err("a number K that is not a scalar".into()),
         },
     };
     let input = emit.input(node, 0)?;

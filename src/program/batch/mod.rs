@@ -86,7 +86,7 @@ fn joined(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
     };
     let analysis = analyse(one_graph, many_graph)?;
     if one.exports.len() != many.exports.len() {
-        return Err(Refusal::of_model("other outputs for several rows"));
+        return Err(Refusal::of_model("the outputs depend on the number of rows"));
     }
     let rows = |((name, one), (other_name, many)): (&(String, Export), &(String, Export))| {
         let refuse = || Refusal::of_model(format!("the output {name:?} is another value for several rows"));
@@ -140,7 +140,7 @@ fn analyse<'a>(one: &'a Graph, many: &'a Graph) -> Result<RowAnalysis<'a>, Refus
         analysis.node(node, &mut nodes).map_err(refuse)?;
     }
     if nodes.next().is_some() || one.outputs.len() != many.outputs.len() {
-        return Err(Refusal::of_model("fewer nodes for several rows"));
+        return Err(Refusal::of_model("there are fewer nodes for several rows"));
     }
     for ((name, id), (_, twin)) in many.outputs.iter().zip(&one.outputs) {
         let refuse = |reason| Refusal::of_model(format!("the output {name:?}: {reason}"));
@@ -184,7 +184,7 @@ impl<'a> RowAnalysis<'a> {
     fn grown(&self, one: OperandId, many: OperandId) -> Result<Rows, Reason> {
         let (one, many) = (self.one.descriptor(one), self.many.descriptor(many));
         if one.data_type != many.data_type || one.shape.len() != many.shape.len() {
-            return Err("a value of another rank or type for several rows".into());
+            return Err("its rank or type depends on the number of rows".into());
         }
         let mut grown = None;
         for (axis, (&less, &more)) in one.shape.iter().zip(&many.shape).enumerate() {
@@ -218,7 +218,7 @@ impl<'a> RowAnalysis<'a> {
                     _ => Ok(()),
                 }
             }
-            _ => Err("other operands for several rows".into()),
+            _ => Err("its operands depend on the number of rows".into()),
         }
     }
 
@@ -278,13 +278,13 @@ impl<'a> RowAnalysis<'a> {
     /// The same constant in the smaller graph.
     fn constant_like(&self, id: OperandId) -> Result<OperandId, Reason> {
         let operand = &self.many.operands[id.0 as usize];
-        let From::Constant(bytes) = &operand.source else { return Err("other operands for several rows".into()) };
+        let From::Constant(bytes) = &operand.source else { return Err("its operands depend on the number of rows".into()) };
         let is_like = |other: &Operand| match &other.source {
             From::Constant(others) => other.descriptor == operand.descriptor && others.as_slice() == bytes.as_slice(),
             _ => false,
         };
         let found = self.one.operands.iter().position(is_like);
-        found.map(|position| OperandId(position as u32)).ok_or_else(|| "other operands for several rows".into())
+        found.map(|position| OperandId(position as u32)).ok_or_else(|| "its operands depend on the number of rows".into())
     }
 
     /// Whether a node of the smaller graph works on what these values are there.

@@ -27,7 +27,7 @@ impl RowAnalysis<'_> {
         // Those that say sizes say others for other rows.
         let tells_sizes = matches!(node.op, Op::Reshape(_) | Op::Expand(_) | Op::Slice(_) | Op::Tile(_));
         if node.op != *other && !tells_sizes {
-            return refused("other options for several rows");
+            return refused("its options depend on the number of rows");
         }
         let has_rows = inputs.iter().any(|&id| self.rows(id).is_some());
         if !tells_sizes && !has_rows {
@@ -137,7 +137,7 @@ impl RowAnalysis<'_> {
             Op::LstmCell(op) => {
                 self.recurrent(inputs, op.input, &[Some(op.hidden_state), Some(op.cell_state)], output, outputs, 0)
             }
-            _ => refused("no rule says that its rows are apart"),
+            _ => refused("no rule proves that its rows are independent"),
         }
     }
 
@@ -164,7 +164,7 @@ impl RowAnalysis<'_> {
     /// The same of the first operand, while all have the others in common.
     fn first_only(&self, inputs: &[OperandId], axes: &[u32]) -> Found {
         if self.rows_of(&inputs[1..]) > 0 {
-            return refused("other weights for other rows");
+            return refused("its weights differ by row");
         }
         self.apart_from(inputs[0], axes)
     }
@@ -270,7 +270,7 @@ impl RowAnalysis<'_> {
             (None, Some(axis)) => along(at + axis),
             (Some(axis), None) if axis < at => along(axis),
             (Some(axis), None) if axis > at => along(axis + rank - 1),
-            _ => refused("it finds rows by their places"),
+            _ => refused("it selects rows by their positions"),
         }
     }
 
@@ -279,7 +279,7 @@ impl RowAnalysis<'_> {
             // Each index finds its element in what all have in common.
             (None, Some(axis)) if axis == op.axis as usize => along(axis),
             (Some(_), Some(_)) => self.all_along(&[op.input, op.indices], op.axis),
-            _ => refused("it finds rows by their places"),
+            _ => refused("it selects rows by their positions"),
         }
     }
 
@@ -289,7 +289,7 @@ impl RowAnalysis<'_> {
         match (self.rows(op.input), self.rows(op.indices)) {
             (None, Some(axis)) if axis < last => along(axis),
             (Some(axis), None) if axis >= count => along(last + axis - count),
-            _ => refused("it finds rows by their places"),
+            _ => refused("it selects rows by their positions"),
         }
     }
 
@@ -305,7 +305,7 @@ impl RowAnalysis<'_> {
             (a_behind, b_behind) if axis + 2 < rank && [a_behind, b_behind].iter().flatten().all(|&place| place > 1) => {
                 self.aligned(&[a, b], output, rows).map(|axis| vec![Some(axis)])
             }
-            _ => refused("its sums go over rows"),
+            _ => refused("it sums over rows"),
         }
     }
 
@@ -329,7 +329,7 @@ impl RowAnalysis<'_> {
         match (self.rows(op.a), self.rows(op.b)) {
             (Some(own), None) if own == of_rows && axis == 0 => {}
             (None, Some(own)) if own == of_columns && axis == 1 => {}
-            _ => return refused("its sums go over rows"),
+            _ => return refused("it sums over rows"),
         }
         if let Some(c) = op.c {
             self.aligned(&[c], output, rows)?;

@@ -200,21 +200,21 @@ const REFUSED: &[Refused] = &[
         let most = s.push(Reduce { kind: ReduceKind::Max, input: s.all, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[most])
     }),
-    ("the first row", "elements of rows by their places", |mut s| {
+    ("the first row", "it selects elements of rows by their positions", |mut s| {
         let first = s.integers(&[], [0]);
         let row = s.push(Gather { input: s.all, indices: first, axis: 0 });
         s.finish(&[row])
     }),
-    ("rows by coordinates that do not grow", "elements of rows by their places", |mut s| {
+    ("rows by coordinates that do not grow", "it selects elements of rows by their positions", |mut s| {
         let first = s.integers(&[1, 1], [1]);
         let row = s.push(GatherNd { input: s.all, indices: first });
         s.finish(&[row])
     }),
-    ("the first rows", "other rows", |mut s| {
+    ("the first rows", "its rows depend on the length", |mut s| {
         let rows = s.push(Slice { input: s.all, starts: vec![0, 0, 0], sizes: vec![2, HEADS, WIDTH], strides: None });
         s.finish(&[rows])
     }),
-    ("all rows but the first", "other rows", |mut s| {
+    ("all rows but the first", "its rows depend on the length", |mut s| {
         let rows = s.push(Slice { input: s.all, starts: vec![1, 0, 0], sizes: vec![s.rows, HEADS, WIDTH], strides: None });
         let sum = s.push(Reduce { kind: ReduceKind::Sum, input: rows, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[sum])
@@ -261,14 +261,14 @@ const REFUSED: &[Refused] = &[
         let row = s.push(Gather { input: table, indices: half, axis: 0 });
         s.finish(&[row])
     }),
-    ("other parts of a table", "other parts", |mut s| {
+    ("other parts of a table", "its parts depend on the length", |mut s| {
         let table = s.floats(&[16, 1], (0..16).map(|i| i as f32));
         let zero = s.push(Reduce { kind: ReduceKind::Sum, input: s.query, axes: None, keep_dimensions: false });
         let table = s.binary(BinaryKind::Add, table, zero);
         let row = s.push(Slice { input: table, starts: vec![s.rows, 0], sizes: vec![1, 1], strides: None });
         s.finish(&[row])
     }),
-    ("other nodes where it is long", "other forms", |mut s| {
+    ("other nodes where it is long", "the form of the graph", |mut s| {
         let mut result = s.query;
         if s.rows as usize == BUCKET {
             result = s.push(Unary { kind: UnaryKind::Abs, input: result });
@@ -276,7 +276,7 @@ const REFUSED: &[Refused] = &[
         let result = s.push(Unary { kind: UnaryKind::Neg, input: result });
         s.finish(&[result])
     }),
-    ("other operators where it is long", "other options", |mut s| {
+    ("other operators where it is long", "its options depend on the length", |mut s| {
         let kind = if s.rows as usize == BUCKET { UnaryKind::Abs } else { UnaryKind::Neg };
         let result = s.push(Unary { kind, input: s.query });
         s.finish(&[result])

@@ -189,7 +189,7 @@ fn graph_of(part: Part) -> Result<Graph> {
 
 fn signature_of(signatures: &[Signature], name: &str) -> Result<Signature> {
     let found = signatures.iter().find(|signature| signature.name == name);
-    found.cloned().ok_or_else(|| refused("an output that is no tensor"))
+    found.cloned().ok_or_else(|| refused("an output that is not a tensor"))
 }
 
 /// Outputs that are known when the model is imported, by their positions.

@@ -307,7 +307,7 @@ fn floats<'a>(known: TensorDesc<'a>) -> Result<Floats<'a>, Reject> {
     match known.data_type {
         DataType::Float32 => Ok(Floats::Float32(bytes)),
         DataType::Float16 => Ok(Floats::Float16(bytes)),
-        _ => Err(Reject("scales that are no numbers")),
+        _ => Err(Reject("scales that are not numbers")),
     }
 }
 

@@ -84,7 +84,7 @@ fn accept<'a>(problem: &Problem<'a>, _: &Target) -> Accepted<'a> {
     let is_ordered = problem.output.order.is_some() || problem.inputs.iter().any(|input| input.order.is_some());
     require(!is_ordered, "dimensions in another order")?;
     let bits = problem.output.data_type.bits();
-    require(bits.is_multiple_of(8), "elements that are no whole bytes")?;
+    require(bits.is_multiple_of(8), "elements that are not whole bytes")?;
     let run = |id: OperandId| problem.input(id).shape[op.axis as usize..].iter().product::<usize>() * bits / 8;
     let kernel = Joined { parts: op.inputs.iter().map(|&id| (id, run(id))).collect() };
     let fuses = problem.fused.is_empty();

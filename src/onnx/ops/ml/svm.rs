@@ -17,7 +17,7 @@ const MOST_DIFFERENCES: u64 = 1 << 22;
 
 /// How similar each row of features is to each of the vectors, which are rows of a list.
 fn similarities(node: &Node<'_>, input: OperandId, vectors: &[f32], emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    let [rows, features] = emit.shape(input)[..] else { return Err("an input that is no matrix".into()) };
+    let [rows, features] = emit.shape(input)[..] else { return Err("an input that is not a matrix".into()) };
     let count = rows_of("support_vectors", vectors.len(), features)?;
     let parameters = node.floats("kernel_params")?.unwrap_or_default();
     let [gamma, offset, degree] = match parameters[..] {

@@ -112,7 +112,7 @@ impl Hide {
         let fits =
             softmax.rows < softmax.keys && shape[softmax.keys] == self.length && shape[softmax.rows].is_multiple_of(self.texts);
         if !fits {
-            return Err("scores whose keys are not the places of the texts".into());
+            return Err("the keys of its scores are not the positions of the texts".into());
         }
         let of_axis = |(axis, &size): (usize, &u32)| if axis == softmax.rows || axis == softmax.keys { size } else { 1 };
         let small: Vec<u32> = shape.iter().enumerate().map(of_axis).collect();

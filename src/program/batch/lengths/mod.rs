@@ -161,7 +161,7 @@ fn fitting(short: &Part, long: &Part) -> Result<(Proof, Outputs), Refusal> {
     };
     let proof = proof(short_graph, long_graph)?;
     if short.exports.len() != long.exports.len() {
-        return Err(Refusal::of_model("other outputs for another length"));
+        return Err(Refusal::of_model("the outputs depend on the length"));
     }
     let output = |((name, short), (other, long)): (&(String, Export), &(String, Export))| {
         let refuse = || Refusal::of_model(format!("the output {name:?} is another value for another length"));
@@ -185,7 +185,7 @@ fn fitting(short: &Part, long: &Part) -> Result<(Proof, Outputs), Refusal> {
 
 /// Whether each value of the longer graph begins with that of the shorter one.
 fn proof(short: &Graph, long: &Graph) -> Result<Proof, Refusal> {
-    const FORM: &str = "a graph of another form for another length";
+    const FORM: &str = "the form of the graph depends on the length";
     let is_alike = short.nodes.len() == long.nodes.len()
         && short.operands.len() == long.operands.len()
         && short.inputs == long.inputs
@@ -259,7 +259,7 @@ impl LengthAnalysis<'_> {
     }
 
     fn leaf(&mut self, id: OperandId) -> Result<(), Reason> {
-        const FORM: &str = "a graph of another form for another length";
+        const FORM: &str = "the form of the graph depends on the length";
         let sources = [self.short, self.long].map(|graph| &graph.operands[id.0 as usize].source);
         let state = match sources {
             [From::Node { node, output }, From::Node { node: other, output: at }] if node == other && output == at => {
@@ -332,7 +332,7 @@ impl LengthAnalysis<'_> {
         let (node, twin) = (&self.long.nodes[position], &self.short.nodes[position]);
         let inputs = super::operands(&node.op);
         if super::operands(&twin.op) != inputs || twin.outputs != node.outputs {
-            return Err("other operands for another length".into());
+            return Err("its operands depend on the length".into());
         }
         // Those that say sizes say others for other lengths.
         let tells_sizes = matches!(
@@ -343,7 +343,7 @@ impl LengthAnalysis<'_> {
                 | (Op::Tile(_), Op::Tile(_))
         );
         if node.op != twin.op && !tells_sizes {
-            return Err("other options for another length".into());
+            return Err("its options depend on the length".into());
         }
         let states = self.rule(position, &inputs)?;
         for (&id, mut state) in node.outputs.iter().zip(states) {

@@ -19,7 +19,7 @@ fn refused<T>(reason: &str) -> Result<T, String> {
     Err(reason.into())
 }
 
-const SEEN: &str = "its result depends on what is behind the end of a text";
+const SEEN: &str = "its result depends on padding behind a text";
 
 fn one(body: Interval, tails: Vec<Tail>) -> Found {
     Ok(vec![State { body, tails }])
@@ -108,7 +108,7 @@ impl LengthAnalysis<'_> {
                 let tails = state.tails.iter().map(|own| tail(own.axis, own.numbers.or(ZERO)));
                 one(state.body.or(ZERO), tails.collect())
             }
-            _ => refused("no rule says that what is behind the end of a text does not count"),
+            _ => refused("no rule proves that padding behind a text changes nothing"),
         }
     }
 
@@ -119,7 +119,7 @@ impl LengthAnalysis<'_> {
     fn without_tails(&self, inputs: &[OperandId]) -> Result<(), String> {
         match inputs.iter().all(|&id| self.state(id).tails.is_empty()) {
             true => Ok(()),
-            false => refused("other weights for another length"),
+            false => refused("its weights depend on the length"),
         }
     }
 
@@ -250,7 +250,7 @@ impl LengthAnalysis<'_> {
             let own: Vec<Option<&Tail>> = op.inputs.iter().map(|&id| self.state(id).tail(axis)).collect();
             if axis == joined {
                 let Some(behind) = own[last].filter(|_| own[..last].iter().all(Option::is_none)) else {
-                    return refused("something is behind the text");
+                    return refused("something follows the text");
                 };
                 tails.push(Tail { is_even: false, ..*behind });
                 continue;
@@ -280,7 +280,7 @@ impl LengthAnalysis<'_> {
         let mut tails = Vec::new();
         for (axis, &length) in short.iter().enumerate() {
             if (op.starts[axis], op.stride(axis)) != (twin.starts[axis], twin.stride(axis)) {
-                return refused("other places for another length");
+                return refused("its positions depend on the length");
             }
             // Whether the shorter one is taken to its end.
             let is_to_end = twin.starts[axis] + twin.sizes[axis] == length && op.stride(axis) == 1;
@@ -289,7 +289,7 @@ impl LengthAnalysis<'_> {
                 (Some(own), true) if is_to_end => tails.push(*own),
                 (Some(own), true) => tails.push(Tail { is_even: own.is_even, ..tail(axis, own.numbers.or(state.body)) }),
                 (None, true) => tails.push(tail(axis, state.all())),
-                _ => return refused("other places for another length"),
+                _ => return refused("its positions depend on the length"),
             }
         }
         one(state.all(), tails)
@@ -315,7 +315,7 @@ impl LengthAnalysis<'_> {
         let state = self.state(op.input);
         let is_free = |own: &Tail| op.beginning_padding[own.axis] == 0 && op.ending_padding[own.axis] == 0;
         if !state.tails.iter().all(is_free) {
-            return refused("something is behind the text");
+            return refused("something follows the text");
         }
         let value = elementwise_constant(op.value.to_f64());
         let tails = state.tails.iter().map(|own| tail(own.axis, own.numbers.or(value)));
@@ -335,10 +335,9 @@ impl LengthAnalysis<'_> {
         if state.tail(at).is_some() {
             // Places that are counted from the beginning, and that the shortest text has.
             let length = f64::from(self.short_shape(op.input)[at]);
-            let places =
-                self.indices(op.indices).ok_or("places of a text that only a run tells, or that depend on its length")?;
+            let places = self.indices(op.indices).ok_or("positions that only a run knows, or that depend on the length")?;
             if !places.iter().all(|&place| (0.0..length).contains(&place)) {
-                return refused("a place that is counted from the end of a text, or behind it");
+                return refused("a position counted from the end of a text, or behind it");
             }
         } else {
             // Whatever stands behind, an index is brought into the range.
@@ -353,7 +352,7 @@ impl LengthAnalysis<'_> {
     fn gather_elements(&self, op: &GatherElements) -> Found {
         let (state, indices, at) = (self.state(op.input), self.state(op.indices), op.axis as usize);
         if state.tail(at).is_some() {
-            return refused("places of a text that only a run tells");
+            return refused("positions that only a run knows");
         }
         let others = |state: &State| state.tails.iter().map(|tail| tail.axis).filter(|&axis| axis != at).collect::<Vec<_>>();
         if others(state) != others(indices) {
@@ -372,7 +371,7 @@ impl LengthAnalysis<'_> {
         };
         match state.tails.iter().all(is_in_range) {
             true => Ok(vec![state.clone()]),
-            false => refused("an index behind the end of a text may be out of range"),
+            false => refused("an index in the padding may be out of range"),
         }
     }
 
@@ -434,7 +433,7 @@ impl LengthAnalysis<'_> {
                 let are_finite = left.numbers.is_finite() && right.numbers.is_finite();
                 match are_finite && (left.numbers.is_zero() || right.numbers.is_zero()) {
                     true => Ok(()),
-                    false => refused("its sums go over what is behind the end of a text"),
+                    false => refused("it sums over padding behind a text"),
                 }
             }
             _ => refused(SEEN),
@@ -473,10 +472,10 @@ impl LengthAnalysis<'_> {
                 continue;
             }
             if !own.numbers.is_below_infinity() {
-                return refused("scores behind the end of a text may be infinite or NaN");
+                return refused("scores of padding may be infinite or NaN");
             }
             if [self.short_shape(op.input)[at], self.shape(op.input)[at]] != self.sizes {
-                return refused("its scores are not of the places of the text");
+                return refused("its scores do not belong to the positions of the text");
             }
             self.softmaxes.push((position, at));
             tails.push(tail(at, ZERO));

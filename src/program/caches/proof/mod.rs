@@ -67,7 +67,7 @@ pub fn in_bucket_of(
             || other.inputs != graph.inputs
             || other.outputs != graph.outputs
         {
-            return Err("graphs of other forms for other lengths".into());
+            return Err("the form of the graph depends on the length".into());
         }
     }
     let mut analysis = PaddingAnalysis {
@@ -123,7 +123,7 @@ impl PaddingAnalysis<'_> {
         for (other, fewer) in self.shorter {
             let descriptor = other.descriptor(id);
             if descriptor.shape.len() != shape.len() || descriptor.data_type != self.graph.descriptor(id).data_type {
-                return Err("values of other ranks or types for other lengths".into());
+                return Err("ranks or types depend on the length".into());
             }
             for (axis, (&size, &less)) in shape.iter().zip(&descriptor.shape).enumerate() {
                 if size == less {
@@ -143,11 +143,15 @@ impl PaddingAnalysis<'_> {
         let state = match (&self.graph.operands[id.0 as usize].source, sources) {
             (Source::Node { node, output }, others) => {
                 let is_same = |other: &Source| matches!(other, Source::Node { node: n, output: o } if n == node && o == output);
-                return if others.into_iter().all(is_same) { Ok(()) } else { Err("graphs of other forms".into()) };
+                return if others.into_iter().all(is_same) {
+                    Ok(())
+                } else {
+                    Err("the form of the graph depends on the length".into())
+                };
             }
             (Source::Input { name }, others) => {
                 if !others.into_iter().all(|other| matches!(other, Source::Input { name: other } if other == name)) {
-                    return Err("graphs of other forms".into());
+                    return Err("the form of the graph depends on the length".into());
                 }
                 match self.grown(id)? {
                     Some(axis) => State::Padded { axis, front: front_of(name) },
@@ -157,7 +161,7 @@ impl PaddingAnalysis<'_> {
             (Source::Constant(bytes), [Source::Constant(less), Source::Constant(least)]) => {
                 self.constant(id, bytes, [less, least])?
             }
-            _ => return Err("graphs of other forms".into()),
+            _ => return Err("the form of the graph depends on the length".into()),
         };
         self.states[id.0 as usize] = state;
         Ok(())
@@ -173,7 +177,7 @@ impl PaddingAnalysis<'_> {
             let mut same = Vec::new();
             other.op.visit(&mut |_, id| same.push(id));
             if same != inputs || other.outputs != node.outputs {
-                return Err("other operands for other lengths".into());
+                return Err("its operands depend on the length".into());
             }
         }
         // Those that say sizes say others for other lengths; what these are shapes tell.
@@ -185,7 +189,7 @@ impl PaddingAnalysis<'_> {
                 | (Op::Slice(_), [Op::Slice(_), Op::Slice(_)])
         );
         if !is_same && !tells_sizes {
-            return Err("other options for other lengths".into());
+            return Err("its options depend on the length".into());
         }
         let outputs: Vec<Option<usize>> = node.outputs.iter().map(|&id| self.grown(id)).collect::<Result<_, _>>()?;
         let states = self.rule(position, &node.op, &inputs, &outputs, is_same)?;

@@ -181,7 +181,7 @@ impl PaddingAnalysis<'_> {
                 (other.starts[axis], other.sizes[axis], other.stride(axis)) == (op.starts[axis], op.sizes[axis], op.stride(axis))
             };
             if !others.iter().all(is_same) {
-                return Err("other parts for other lengths".into());
+                return Err("its parts depend on the length".into());
             }
         }
         let Some((axis, front)) = input else {
@@ -197,7 +197,7 @@ impl PaddingAnalysis<'_> {
         match output {
             Some(to) if is_whole_step && from_first && to == axis => along(output, front),
             None if is_whole_step && last => exact(),
-            _ => Err("other rows for other lengths".into()),
+            _ => Err("its rows depend on the length".into()),
         }
     }
 
@@ -211,7 +211,7 @@ impl PaddingAnalysis<'_> {
                 let expected = if axis < at { axis } else { axis + rank - 1 };
                 if to == expected { along(output, front) } else { Err("rows along another axis".into()) }
             }
-            _ => Err("elements of rows by their places".into()),
+            _ => Err("it selects elements of rows by their positions".into()),
         }
     }
 
@@ -222,7 +222,7 @@ impl PaddingAnalysis<'_> {
             // Whatever stands in front, a coordinate is brought into the range.
             return match self.padded(op.indices) {
                 Some((axis, _)) if output == Some(axis) && axis + 1 < rank => along(output, Front::Finite),
-                _ => Err("elements by other places".into()),
+                _ => Err("it selects elements by other positions".into()),
             };
         };
         // Coordinates that grow with the rows count what is in front of these.
@@ -236,7 +236,7 @@ impl PaddingAnalysis<'_> {
         };
         let grown = self.padded(op.indices).map(|(axis, _)| axis);
         if axis >= count || !finds_rows || output != grown || grown.is_some_and(|axis| axis + 1 == rank) {
-            return Err("elements of rows by their places".into());
+            return Err("it selects elements of rows by their positions".into());
         }
         self.places.push((position, op.indices));
         if output.is_some() { along(output, front) } else { exact() }
@@ -265,7 +265,7 @@ impl PaddingAnalysis<'_> {
     fn softmax(&mut self, position: usize, op: &Softmax, output: Option<usize>) -> Outputs {
         let (axis, front) = self.rows(op.input)?;
         if front == Front::Anything {
-            return Err("numbers in front that may be infinite".into());
+            return Err("numbers of padding may be infinite".into());
         }
         if axis != op.axis as usize {
             return along(output, Front::Finite);

@@ -215,7 +215,7 @@ impl<'a> Sides<'a> {
                 matrix(columns, [1, columns], None)
             }
             Op::Gemm(op) => {
-                let &[b, c] = weights.shape else { return Err(Reject("weights that are no matrix")) };
+                let &[b, c] = weights.shape else { return Err(Reject("weights that are not a matrix")) };
                 let (columns, strides) = if op.b_transpose { (b, [c, 1]) } else { (c, [1, c]) };
                 matrix(columns, strides, op.c)
             }
