@@ -44,20 +44,8 @@ impl Harness {
             let values = [Value::Operand(operand), Value::Unsigned(0)];
             operand = builder.apply(operator(name).unwrap(), values, label).unwrap()[0];
         }
-        let description = Box::new(builder.build(vec![("y".into(), operand)]).unwrap());
-        harness
-            .ask(|done| Task::Build {
-                graph: GRAPH,
-                description,
-                label: String::new(),
-                most: usize::MAX,
-                urgency: Urgency::Wanted,
-                watch: Watch::default(),
-                done,
-            })
-            .recv()
-            .unwrap()
-            .unwrap();
+        let description = builder.build(vec![("y".into(), operand)]).unwrap();
+        harness.ask(|done| Task::build(GRAPH, description, usize::MAX, done)).recv().unwrap().unwrap();
         harness
     }
 

@@ -16,7 +16,7 @@ use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::{Bytes, UsageNumbers};
 use webnn_node::onnx::{Bounds, Fixed, Loaded, Model, Place, Source, import_part};
 use webnn_node::program::Weights;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency, Watch};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Watch};
 
 const GRAPH: GraphId = GraphId(100);
 const X: TensorId = TensorId(1);
@@ -63,16 +63,8 @@ impl Harness {
             let made = harness.ask(|done| Task::CreateTensor { tensor, descriptor: descriptor(), label: String::new(), done });
             made.recv().unwrap().unwrap();
         }
-        let description = Box::new(graph());
-        let built = harness.ask(|done| Task::Build {
-            graph: GRAPH,
-            description,
-            label: String::new(),
-            most: usize::MAX,
-            urgency: Urgency::Wanted,
-            watch: Watch::default(),
-            done,
-        });
+        let description = graph();
+        let built = harness.ask(|done| Task::build(GRAPH, description, usize::MAX, done));
         built.recv().unwrap().unwrap();
         Some(harness)
     }
@@ -203,16 +195,8 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
     let [a, b, c] = inputs.map(Value::Operand);
     let sum = builder.apply(operator("where").unwrap(), [Value::Operand(condition), a, b], "").unwrap()[0];
     let sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), c], "").unwrap()[0];
-    let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
-    let built = harness.ask(|done| Task::Build {
-        graph: GraphId(7),
-        description,
-        label: String::new(),
-        most: usize::MAX,
-        urgency: Urgency::Wanted,
-        watch: Watch::default(),
-        done,
-    });
+    let description = builder.build(vec![("y".into(), sum)]).unwrap();
+    let built = harness.ask(|done| Task::build(GraphId(7), description, usize::MAX, done));
     // A device that binds as much as it likes takes it.
     if let Err(error) = built.recv().unwrap() {
         assert_eq!(error.kind(), Kind::Operation, "{error}");
@@ -239,16 +223,8 @@ fn a_graph_larger_than_the_device_is_refused_and_its_context_lives() {
         .collect();
     let add = |sum, one| builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(one)], "").unwrap()[0];
     let sum = sums.into_iter().reduce(add).unwrap();
-    let description = Box::new(builder.build(vec![("y".into(), sum)]).unwrap());
-    let built = harness.ask(|done| Task::Build {
-        graph: GraphId(7),
-        description,
-        label: String::new(),
-        most: usize::MAX,
-        urgency: Urgency::Wanted,
-        watch: Watch::default(),
-        done,
-    });
+    let description = builder.build(vec![("y".into(), sum)]).unwrap();
+    let built = harness.ask(|done| Task::build(GraphId(7), description, usize::MAX, done));
     let error = built.recv().unwrap().unwrap_err();
     assert!(matches!(error.kind(), Kind::Unknown | Kind::Operation), "{error}");
     assert!(["cannot allocate", "memory is used up"].iter().any(|part| error.message().contains(part)), "{error}");

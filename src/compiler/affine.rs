@@ -276,17 +276,7 @@ mod tests {
         let mut sketch = Sketch(GraphBuilder::new(Arc::new(Limits::everything())));
         let input = sketch.0.input("x", Descriptor::new(DataType::Float32, [1, 1, 4, 5])).unwrap();
         let filter = sketch.constant(&[1.0, 10.0], &[2, 1, 1, 1]);
-        let conv = Conv2d {
-            input,
-            filter,
-            padding: [0; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nchw,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
-            bias: None,
-        };
+        let conv = Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw);
         let conv = sketch.0.push_op(conv, "").unwrap()[0];
         let outputs = follow(&mut sketch, conv).into_iter().enumerate().map(|(i, id)| (format!("{i}"), id)).collect();
         let mut graph = sketch.0.build(outputs).unwrap();

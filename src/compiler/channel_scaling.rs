@@ -131,17 +131,7 @@ mod tests {
         let mut weights = vec![0.25f32; filter.byte_length() / size_of::<f32>()];
         weights[7] = case.weight;
         let filter = builder.constant(filter, ConstantBytes::new(bytemuck::cast_slice(&weights).to_vec())).unwrap();
-        let conv = Conv2d {
-            input: scaled,
-            filter,
-            padding: [0; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nhwc,
-            filter_layout: Oihw,
-            bias: None,
-        };
+        let conv = Conv2d::new(scaled, filter, InputOperandLayout::Nhwc, Oihw);
         let mut outputs = vec![("y".into(), builder.push_op(conv, "").unwrap()[0])];
         if case.is_read_otherwise {
             outputs.push(("scaled".into(), scaled));

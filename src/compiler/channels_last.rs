@@ -320,17 +320,7 @@ mod tests {
         let filter = Descriptor::new(DataType::Float32, [4, input[1], 1, 1]);
         let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
         let filter = builder.constant(filter, bytes).unwrap();
-        let conv = Conv2d {
-            input: x,
-            filter,
-            padding: [0; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: Nchw,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
-            bias: None,
-        };
+        let conv = Conv2d::new(x, filter, Nchw, Conv2dFilterOperandLayout::Oihw);
         let conv = builder.push_op(conv, "").unwrap()[0];
         let output = follow(&mut builder, x, conv);
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();

@@ -179,17 +179,7 @@ mod tests {
             let shape = self.shape(input);
             let filter = self.constant(&[4, shape[1], 1, 1]);
             let input = self.push(Reshape { input, new_shape: image_of(&shape) });
-            let conv = self.push(Conv2d {
-                input,
-                filter,
-                padding: [0; 4],
-                strides: [1; 2],
-                dilations: [1; 2],
-                groups: 1,
-                input_layout: Nchw,
-                filter_layout: Conv2dFilterOperandLayout::Oihw,
-                bias: None,
-            });
+            let conv = self.push(Conv2d::new(input, filter, Nchw, Conv2dFilterOperandLayout::Oihw));
             let new_shape = signal_of(&self.shape(conv));
             self.push(Reshape { input: conv, new_shape })
         }

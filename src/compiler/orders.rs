@@ -137,17 +137,7 @@ mod tests {
         let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
         let filter = builder.constant(filter, bytes).unwrap();
         let last = builder.push_op(Transpose { input: x, permutation: Some(LAST.to_vec()) }, "").unwrap()[0];
-        let conv = Conv2d {
-            input: last,
-            filter,
-            padding: [1; 4],
-            strides: [2; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nhwc,
-            filter_layout: Oihw,
-            bias: None,
-        };
+        let conv = Conv2d { padding: [1; 4], strides: [2; 2], ..Conv2d::new(last, filter, InputOperandLayout::Nhwc, Oihw) };
         let conv = builder.push_op(conv, "").unwrap()[0];
         let mut outputs = vec![("y".into(), conv)];
         if is_read_otherwise {

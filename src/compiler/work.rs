@@ -131,15 +131,9 @@ mod tests {
 
     fn conv(input: OperandId, filter: OperandId, groups: u32, padding: u32) -> Conv2d {
         Conv2d {
-            input,
-            filter,
             padding: [padding; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
             groups,
-            input_layout: InputOperandLayout::Nhwc,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
-            bias: None,
+            ..Conv2d::new(input, filter, InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Oihw)
         }
     }
 

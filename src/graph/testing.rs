@@ -1,8 +1,12 @@
-//! What the tests of rules share.
+//! What tests of rules and of graphs share.
 
 use super::attribute::Value;
+use super::ops::elementwise::{Binary, BinaryKind, Unary, UnaryKind};
+use super::ops::matmul::Matmul;
+use super::ops::movement::{Reshape, Transpose};
 use super::ops::operator;
-use super::{DataType, Descriptor, Graph, GraphBuilder, Limits, Source};
+use super::ops::reduce::{Reduce, ReduceKind};
+use super::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, Op, OperandId, Source};
 use std::sync::Arc;
 
 /// The descriptors of an operator's outputs, as text (`float32[2, 3]`), or the message of the error. Values name the
@@ -50,5 +54,105 @@ pub fn check_graph(graph: &Graph) {
             assert!(matches!(graph.operands[id.0 as usize].source, Source::Node { node, .. } if node as usize == number));
             ids[id.0 as usize] = Some(output);
         }
+    }
+}
+
+/// Numbers between -2 and 2 that look drawn: the same for a seed.
+pub fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let number = |at: usize| ((at as u32 + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503)) >> 20) as f32;
+    (0..count).map(|at| number(at) / 1024.0 - 2.0).collect()
+}
+
+/// The bytes of numbers, in the machine's order.
+pub fn bytes_of(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    numbers.into_iter().flat_map(f32::to_ne_bytes).collect()
+}
+
+/// A graph under construction.
+pub struct GraphSketch {
+    pub builder: GraphBuilder,
+    outputs: Vec<OperandId>,
+}
+
+impl Default for GraphSketch {
+    fn default() -> Self {
+        GraphSketch { builder: GraphBuilder::new(Arc::new(Limits::everything())), outputs: Vec::new() }
+    }
+}
+
+impl GraphSketch {
+    /// An input of float32.
+    pub fn input(&mut self, name: &str, shape: &[u32]) -> OperandId {
+        self.input_of(name, DataType::Float32, shape)
+    }
+
+    pub fn input_of(&mut self, name: &str, data_type: DataType, shape: &[u32]) -> OperandId {
+        self.builder.input(name, Descriptor::new(data_type, shape.iter().copied())).unwrap()
+    }
+
+    pub fn constant(&mut self, data_type: DataType, shape: &[u32], bytes: Vec<u8>) -> OperandId {
+        self.builder.constant(Descriptor::new(data_type, shape.iter().copied()), ConstantBytes::new(bytes)).unwrap()
+    }
+
+    pub fn floats(&mut self, shape: &[u32], numbers: impl IntoIterator<Item = f32>) -> OperandId {
+        self.constant(DataType::Float32, shape, bytes_of(numbers))
+    }
+
+    pub fn integers(&mut self, shape: &[u32], numbers: impl IntoIterator<Item = i32>) -> OperandId {
+        self.constant(DataType::Int32, shape, numbers.into_iter().flat_map(i32::to_ne_bytes).collect())
+    }
+
+    /// A constant of [`numbers`].
+    pub fn weights(&mut self, shape: &[u32], seed: u32) -> OperandId {
+        self.floats(shape, numbers(shape.iter().product::<u32>() as usize, seed))
+    }
+
+    pub fn scalar(&mut self, number: f32) -> OperandId {
+        self.builder.scalar(DataType::Float32, Number::Double(number.into())).unwrap()
+    }
+
+    /// The output of an operator that has one, or the first.
+    pub fn push(&mut self, op: impl Into<Op>) -> OperandId {
+        self.builder.push_op(op, "the node").unwrap()[0]
+    }
+
+    pub fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {
+        self.push(Binary { kind, a, b })
+    }
+
+    pub fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
+        self.binary(BinaryKind::Add, a, b)
+    }
+
+    pub fn unary(&mut self, kind: UnaryKind, input: OperandId) -> OperandId {
+        self.push(Unary { kind, input })
+    }
+
+    /// Along one axis, which stays.
+    pub fn reduce(&mut self, kind: ReduceKind, input: OperandId, axis: u32) -> OperandId {
+        self.push(Reduce { kind, input, axes: Some(vec![axis]), keep_dimensions: true })
+    }
+
+    pub fn reshape(&mut self, input: OperandId, shape: &[u32]) -> OperandId {
+        self.push(Reshape { input, new_shape: shape.to_vec() })
+    }
+
+    pub fn product(&mut self, a: OperandId, b: OperandId) -> OperandId {
+        self.push(Matmul { a, b })
+    }
+
+    pub fn transpose(&mut self, input: OperandId, permutation: &[u32]) -> OperandId {
+        self.push(Transpose { input, permutation: Some(permutation.to_vec()) })
+    }
+
+    /// An output of the graph, with the next of the names y0, y1, ….
+    pub fn end(&mut self, output: OperandId) {
+        self.outputs.push(output);
+    }
+
+    /// The graph of the outputs that were named by [`GraphSketch::end`].
+    pub fn build(mut self) -> Graph {
+        let outputs = self.outputs.iter().enumerate().map(|(at, &id)| (format!("y{at}"), id)).collect();
+        self.builder.build(outputs).unwrap()
     }
 }

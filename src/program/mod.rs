@@ -32,7 +32,7 @@ use crate::onnx::{
     Body, Bounds, Export, Givens, ImportError, InputShape, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind,
     import_part,
 };
-use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch};
+use crate::timeline::{Built, Done, GraphId, Task};
 use plans::Plans;
 use std::sync::Arc;
 use timeline_handle::OwnedGraph;
@@ -220,15 +220,7 @@ impl Program {
         let id = self.timeline.next_graph();
         let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, None, id).map_err(Error::from)?;
         if let Some((description, most)) = graph {
-            let built = self.timeline.wait_for(|done| Task::Build {
-                graph: id,
-                description: Box::new(description),
-                label: String::new(),
-                most,
-                urgency: Urgency::Wanted,
-                watch: Watch::default(),
-                done,
-            })?;
+            let built = self.timeline.wait_for(|done| Task::build(id, description, most, done))?;
             (part.bytes, part.kept_bytes) = (built.bytes, built.kept_bytes);
             if let Some(compiled) = &mut part.graph {
                 compiled._owned = Some(OwnedGraph::new(self.timeline.clone(), id));

@@ -141,6 +141,12 @@ pub enum Task {
 }
 
 impl Task {
+    /// A build that somebody waits for, and that nobody watches.
+    pub fn build(graph: GraphId, description: Graph, most: usize, done: Done<Built>) -> Task {
+        let (label, urgency, watch) = (String::new(), Urgency::Wanted, Watch::default());
+        Task::Build { graph, description: Box::new(description), label, most, urgency, watch, done }
+    }
+
     /// As how many tasks it waits. What only lets go of something, or is answered at once, is always accepted.
     pub fn count(&self) -> usize {
         match self {

@@ -11,7 +11,7 @@ use webnn_node::error::Result;
 use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Urgency, Watch};
+use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Watch};
 
 pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
@@ -85,15 +85,7 @@ fn wait<T: Send + 'static>(timeline: &Timeline, make: impl FnOnce(Done<T>) -> Ta
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let wait = |make: &dyn Fn(Done<()>) -> Task| wait(timeline, make);
     let id = GraphId(0);
-    self::wait(timeline, |done| Task::Build {
-        graph: id,
-        description: Box::new(graph.clone()),
-        label: String::new(),
-        most: usize::MAX,
-        urgency: Urgency::Wanted,
-        watch: Watch::default(),
-        done,
-    });
+    self::wait(timeline, |done| Task::build(id, graph.clone(), usize::MAX, done));
     let tensors: Vec<(TensorId, Descriptor)> = graph
         .inputs
         .iter()

@@ -42,6 +42,19 @@ operators! {
     }
 }
 
+impl Conv2d {
+    /// A convolution with the options that WebNN's defaults are, apart from the layouts.
+    pub fn new(
+        input: OperandId,
+        filter: OperandId,
+        input_layout: InputOperandLayout,
+        filter_layout: Conv2dFilterOperandLayout,
+    ) -> Conv2d {
+        let (padding, strides, dilations) = ([0; 4], [1; 2], [1; 2]);
+        Conv2d { input, filter, padding, strides, dilations, groups: 1, input_layout, filter_layout, bias: None }
+    }
+}
+
 operators! {
     /// A transposed 2-D convolution.
     pub struct ConvTranspose2d: "MLConvTranspose2dOptions" in "api-mlgraphbuilder-convtranspose2d" {

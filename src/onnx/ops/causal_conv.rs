@@ -46,15 +46,10 @@ impl Filter {
         let input = emit.reshape(all, &[batches, channels, 1, length])?;
         let filter = emit.reshape(weight, &[channels, 1, 1, width])?;
         let output = emit.push(Conv2d {
-            input,
-            filter,
-            padding: [0; 4],
-            strides: [1; 2],
             dilations: [1, dilation],
             groups: channels,
-            input_layout: InputOperandLayout::Nchw,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
             bias,
+            ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
         })?;
         let output = emit.reshape(output, &[batches, channels, length - self.before()?])?;
         match node.string("activation", "none")?.as_str() {

@@ -10,9 +10,7 @@ use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
 use crate::graph::ops::matmul::{Gemm, Matmul};
-use crate::graph::ops::movement::{
-    Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
-};
+use crate::graph::ops::movement::{Concat, Expand, Pad, PaddingMode, Reverse, Slice, Split, Tile, Transpose, Triangular};
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization};
 use crate::graph::ops::quantized::DynamicQuantizeLinear;
 use crate::graph::ops::recurrent::{Lstm, LstmWeightLayout, RecurrentNetworkDirection};
@@ -20,32 +18,33 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::ops::scatter::ScatterNd;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::ops::top_k::TopK;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, Op, OperandId};
-use std::sync::Arc;
+use crate::graph::testing::{GraphSketch, bytes_of, numbers};
+use crate::graph::{DataType, Graph, Number, OperandId};
+use std::ops::{Deref, DerefMut};
 
 const FACTOR: u32 = 3;
 
 /// A graph under construction for so many rows.
 struct Sketch {
-    builder: GraphBuilder,
+    graph: GraphSketch,
     rows: u32,
-    outputs: Vec<OperandId>,
 }
 
-fn numbers(count: usize, seed: u32) -> Vec<f32> {
-    let number = |at: usize| ((at as u32 + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503)) >> 20) as f32;
-    (0..count).map(|at| number(at) / 1024.0 - 2.0).collect()
+impl Deref for Sketch {
+    type Target = GraphSketch;
+
+    fn deref(&self) -> &GraphSketch {
+        &self.graph
+    }
 }
 
-fn bytes_of(numbers: &[f32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+impl DerefMut for Sketch {
+    fn deref_mut(&mut self) -> &mut GraphSketch {
+        &mut self.graph
+    }
 }
 
 impl Sketch {
-    fn input(&mut self, name: &str, shape: &[u32]) -> OperandId {
-        self.builder.input(name, Descriptor::new(DataType::Float32, shape.iter().copied())).unwrap()
-    }
-
     /// `[rows, 4]`
     fn x(&mut self) -> OperandId {
         let shape = [self.rows, 4];
@@ -57,39 +56,12 @@ impl Sketch {
         let shape = [self.rows, 2, 4, 4];
         self.input("x", &shape)
     }
-
-    fn floats(&mut self, shape: &[u32]) -> OperandId {
-        let bytes = bytes_of(&numbers(shape.iter().product::<u32>() as usize, 9));
-        self.builder.constant(Descriptor::new(DataType::Float32, shape.iter().copied()), ConstantBytes::new(bytes)).unwrap()
-    }
-
-    fn integers(&mut self, shape: &[u32], numbers: impl IntoIterator<Item = i32>) -> OperandId {
-        let bytes: Vec<u8> = numbers.into_iter().flat_map(i32::to_ne_bytes).collect();
-        self.builder.constant(Descriptor::new(DataType::Int32, shape.iter().copied()), ConstantBytes::new(bytes)).unwrap()
-    }
-
-    fn push(&mut self, op: impl Into<Op>) -> OperandId {
-        self.builder.push_op(op, "the node").unwrap()[0]
-    }
-
-    fn reshape(&mut self, input: OperandId, shape: &[u32]) -> OperandId {
-        self.push(Reshape { input, new_shape: shape.to_vec() })
-    }
-
-    fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
-        self.push(Binary { kind: BinaryKind::Add, a, b })
-    }
-
-    fn end(&mut self, output: OperandId) {
-        self.outputs.push(output);
-    }
 }
 
 fn graph(rows: u32, build: impl Fn(&mut Sketch)) -> Graph {
-    let mut sketch = Sketch { builder: GraphBuilder::new(Arc::new(Limits::everything())), rows, outputs: Vec::new() };
+    let mut sketch = Sketch { graph: GraphSketch::default(), rows };
     build(&mut sketch);
-    let outputs = sketch.outputs.iter().enumerate().map(|(at, &id)| (format!("y{at}"), id)).collect::<Vec<_>>();
-    sketch.builder.build(outputs).unwrap()
+    sketch.graph.build()
 }
 
 /// The bytes of a row of a value along an axis.
@@ -107,7 +79,7 @@ fn apart(build: impl Fn(&mut Sketch)) {
     let (one, many) = (graph(1, &build), graph(FACTOR, &build));
     let analysis = analyse(&one, &many).unwrap();
     let inputs: Vec<Vec<u8>> =
-        many.inputs.iter().map(|(_, id)| bytes_of(&numbers(many.descriptor(*id).element_count(), id.0))).collect();
+        many.inputs.iter().map(|(_, id)| bytes_of(numbers(many.descriptor(*id).element_count(), id.0))).collect();
     let all = interpret(&many, &inputs.iter().map(|bytes| &bytes[..]).collect::<Vec<_>>());
     for at in 0..FACTOR as usize {
         let own: Vec<Vec<u8>> = one
@@ -140,14 +112,14 @@ fn mixed(operator: &str, build: impl Fn(&mut Sketch)) {
 #[test]
 fn elementwise_operators() {
     apart(|g| {
-        let (x, c) = (g.x(), g.floats(&[4]));
+        let (x, c) = (g.x(), g.weights(&[4], 9));
         let sum = g.add(x, c);
         let twice = g.add(sum, x);
         g.end(twice);
     });
     // Rows along one axis, and the same rows along another: all pairs of them.
     mixed("add", |g| {
-        let x = g.input("x", &[g.rows, 1]);
+        let x = g.graph.input("x", &[g.rows, 1]);
         let other = g.push(Transpose { input: x, permutation: None });
         let sum = g.add(x, other);
         g.end(sum);
@@ -158,19 +130,16 @@ fn elementwise_operators() {
 fn constants_that_count_rows() {
     mixed("add", |g| {
         let x = g.x();
-        let positions = (0..g.rows * 4).map(|at| at as i32 / 4);
-        let bytes: Vec<f32> = positions.map(|at| at as f32).collect();
-        let descriptor = Descriptor::new(DataType::Float32, [g.rows, 4]);
-        let counts = g.builder.constant(descriptor, ConstantBytes::new(bytes_of(&bytes))).unwrap();
+        let counts: Vec<f32> = (0..g.rows * 4).map(|at| (at / 4) as f32).collect();
+        let counts = g.graph.floats(&[g.rows, 4], counts);
         let sum = g.add(x, counts);
         g.end(sum);
     });
     // The same for each row.
     apart(|g| {
         let x = g.x();
-        let bytes: Vec<f32> = (0..g.rows * 4).map(|at| (at % 4) as f32).collect();
-        let descriptor = Descriptor::new(DataType::Float32, [g.rows, 4]);
-        let counts = g.builder.constant(descriptor, ConstantBytes::new(bytes_of(&bytes))).unwrap();
+        let counts: Vec<f32> = (0..g.rows * 4).map(|at| (at % 4) as f32).collect();
+        let counts = g.graph.floats(&[g.rows, 4], counts);
         let sum = g.add(x, counts);
         g.end(sum);
     });
@@ -186,13 +155,13 @@ fn constants_that_count_rows() {
 #[test]
 fn products() {
     apart(|g| {
-        let (x, weights) = (g.x(), g.floats(&[4, 5]));
+        let (x, weights) = (g.x(), g.weights(&[4, 5], 9));
         let product = g.push(Matmul { a: x, b: weights });
         g.end(product);
     });
     // Attention: a stack of matrices on both sides.
     apart(|g| {
-        let x = g.input("x", &[g.rows, 3, 4]);
+        let x = g.graph.input("x", &[g.rows, 3, 4]);
         let other = g.push(Transpose { input: x, permutation: Some(vec![0, 2, 1]) });
         let product = g.push(Matmul { a: x, b: other });
         g.end(product);
@@ -212,8 +181,8 @@ fn products() {
     });
     for (a_transpose, b_transpose) in [(false, false), (true, true), (true, false)] {
         apart(|g| {
-            let x = if a_transpose { g.input("x", &[4, g.rows]) } else { g.x() };
-            let (b, c) = (g.floats(if b_transpose { &[5, 4] } else { &[4, 5] }), g.floats(&[5]));
+            let x = if a_transpose { g.graph.input("x", &[4, g.rows]) } else { g.x() };
+            let (b, c) = (g.weights(if b_transpose { &[5, 4] } else { &[4, 5] }, 9), g.weights(&[5], 9));
             let product = g.push(Gemm { a: x, b, c: Some(c), alpha: 1.0, beta: 1.0, a_transpose, b_transpose });
             g.end(product);
         });
@@ -226,29 +195,19 @@ fn products() {
 }
 
 fn conv(input: OperandId, filter: OperandId) -> Conv2d {
-    Conv2d {
-        input,
-        filter,
-        padding: [1; 4],
-        strides: [1; 2],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nchw,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
-        bias: None,
-    }
+    Conv2d { padding: [1; 4], ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw) }
 }
 
 #[test]
 fn convolutions() {
     apart(|g| {
-        let (x, filter) = (g.image(), g.floats(&[3, 2, 3, 3]));
+        let (x, filter) = (g.image(), g.weights(&[3, 2, 3, 3], 9));
         let result = g.push(conv(x, filter));
         g.end(result);
     });
     // Rows as pixels.
     mixed("conv2d", |g| {
-        let (x, filter) = (g.image(), g.floats(&[3, 2, 3, 3]));
+        let (x, filter) = (g.image(), g.weights(&[3, 2, 3, 3], 9));
         let turned = g.push(Transpose { input: x, permutation: Some(vec![2, 1, 0, 3]) });
         let result = g.push(conv(turned, filter));
         g.end(result);
@@ -310,7 +269,7 @@ fn reductions_and_normalizations() {
         g.end(result);
     });
     apart(|g| {
-        let (input, mean) = (g.x(), g.floats(&[4]));
+        let (input, mean) = (g.x(), g.weights(&[4], 9));
         let variance = g.push(Binary { kind: BinaryKind::Mul, a: mean, b: mean });
         let result = g.push(BatchNormalization { input, mean, variance, scale: None, bias: None, axis: 1, epsilon: 1e-5 });
         g.end(result);
@@ -343,7 +302,7 @@ fn reductions_and_normalizations() {
 #[test]
 fn folded_rows() {
     apart(|g| {
-        let (rows, weights) = (g.rows, g.floats(&[4, 4]));
+        let (rows, weights) = (g.rows, g.weights(&[4, 4], 9));
         let x = g.input("x", &[rows, 5, 4]);
         let flat = g.reshape(x, &[rows * 5, 4]);
         let product = g.push(Matmul { a: flat, b: weights });
@@ -382,11 +341,11 @@ fn parts_and_places() {
     apart(slice(1, true));
     mixed("slice", slice(0, false));
     apart(|g| {
-        let (input, c) = (g.x(), g.floats(&[1, 2]));
-        let c = g.push(Expand { input: c, new_shape: vec![g.rows, 2] });
+        let (input, c) = (g.x(), g.weights(&[1, 2], 9));
+        let c = g.graph.push(Expand { input: c, new_shape: vec![g.rows, 2] });
         let result = g.push(Concat { inputs: vec![input, c], axis: 1 });
         let parts = g.builder.push_op(Split { input: result, splits: UnsignedOrList::One(2), axis: 1 }, "").unwrap().to_vec();
-        g.outputs.extend(parts);
+        parts.into_iter().for_each(|part| g.end(part));
     });
     mixed("concat", |g| {
         let input = g.x();
@@ -424,7 +383,7 @@ fn parts_and_places() {
     });
     // A table that all have in common, and the indices of each row.
     apart(|g| {
-        let (x, table) = (g.x(), g.floats(&[7, 3]));
+        let (x, table) = (g.x(), g.weights(&[7, 3], 9));
         let indices =
             g.push(Arg { kind: ArgKind::Max, input: x, axis: 1, keep_dimensions: true, output_data_type: DataType::Int32 });
         let result = g.push(Gather { input: table, indices, axis: 0 });
@@ -448,7 +407,7 @@ fn parts_and_places() {
         g.end(result);
     });
     mixed("scatterND", |g| {
-        let (input, indices, updates) = (g.x(), g.integers(&[1, 1], [0]), g.floats(&[1, 4]));
+        let (input, indices, updates) = (g.x(), g.integers(&[1, 1], [0]), g.weights(&[1, 4], 9));
         let result = g.push(ScatterNd { input, indices, updates });
         g.end(result);
     });
@@ -460,7 +419,7 @@ fn recurrent_networks() {
         move |g: &mut Sketch| {
             let shape = if rows_axis == 1 { [2, g.rows, 3] } else { [g.rows, 2, 3] };
             let input = g.input("x", &shape);
-            let (weight, recurrent_weight) = (g.floats(&[1, 8, 3]), g.floats(&[1, 8, 2]));
+            let (weight, recurrent_weight) = (g.weights(&[1, 8, 3], 9), g.weights(&[1, 8, 2], 9));
             let steps = shape[0];
             let lstm = Lstm {
                 input,
@@ -479,7 +438,7 @@ fn recurrent_networks() {
                 activations: None,
             };
             let outputs = g.builder.push_op(lstm, "the node").unwrap().to_vec();
-            g.outputs.extend(outputs);
+            outputs.into_iter().for_each(|output| g.end(output));
         }
     };
     apart(lstm(1));
@@ -490,8 +449,8 @@ fn recurrent_networks() {
 fn what_is_there_for_several_rows_only() {
     // For one row there is nothing to expand.
     apart(|g| {
-        let (x, c) = (g.x(), g.floats(&[1, 4]));
-        let c = if g.rows == 1 { c } else { g.push(Expand { input: c, new_shape: vec![g.rows, 4] }) };
+        let (x, c) = (g.x(), g.weights(&[1, 4], 9));
+        let c = if g.rows == 1 { c } else { g.graph.push(Expand { input: c, new_shape: vec![g.rows, 4] }) };
         let sum = g.add(x, c);
         g.end(sum);
     });

@@ -12,7 +12,7 @@ use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::batch::{Joined, SequenceGraph, join};
 use crate::program::timeline_handle::OwnedGraph;
-use crate::timeline::{GraphId, Task, Urgency, Watch};
+use crate::timeline::{GraphId, Task};
 use std::collections::HashMap;
 
 /// A compiled graph for steps.
@@ -237,15 +237,7 @@ impl JoinedSteps {
             }
         }
         let id = program.timeline.next_graph();
-        let built = program.timeline.wait_for(|done| Task::Build {
-            graph: id,
-            description: Box::new(graph),
-            label: String::new(),
-            most,
-            urgency: Urgency::Wanted,
-            watch: Watch::default(),
-            done,
-        })?;
+        let built = program.timeline.wait_for(|done| Task::build(id, graph, most, done))?;
         let _owned = OwnedGraph::new(program.timeline.clone(), id);
         let placements = if program.timeline.has_own_memory() { built.in_tensors } else { built.placements };
         Ok(Plan { graph: id, _owned, inputs, outputs, sequences_of, of_caches, placements })

@@ -250,19 +250,11 @@ impl Harness {
         if inputs == 1 {
             sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(sum)], "").unwrap()[0];
         }
-        let description = Box::new(builder.build(vec![("sum".into(), sum)]).unwrap());
+        let description = builder.build(vec![("sum".into(), sum)]).unwrap();
         let graph = GraphId(self.id());
         let (sender, receiver) = bounded(1);
         let done = Done::new(move |result| sender.send(result).unwrap());
-        self.send(Task::Build {
-            graph,
-            description,
-            label: String::new(),
-            most: usize::MAX,
-            urgency: Urgency::Wanted,
-            watch: Watch::default(),
-            done,
-        });
+        self.send(Task::build(graph, description, usize::MAX, done));
         (graph, receiver)
     }
 

@@ -57,17 +57,7 @@ mod tests {
             let weights = numbers(40 * 40, 8 + self.1).iter().flat_map(|x| (x / 4.0).to_le_bytes()).collect::<Vec<u8>>();
             let descriptor = Descriptor::new(DataType::Float32, [40, 1, 1, 40]);
             let filter = self.0.constant(descriptor, ConstantBytes::new(weights)).unwrap();
-            let op = Conv2d {
-                input,
-                filter,
-                padding: [0; 4],
-                strides: [1; 2],
-                dilations: [1; 2],
-                groups: 1,
-                input_layout: InputOperandLayout::Nhwc,
-                filter_layout: Conv2dFilterOperandLayout::Ohwi,
-                bias: None,
-            };
+            let op = Conv2d::new(input, filter, InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Ohwi);
             self.0.push_op(op, "").unwrap()[0]
         }
 

@@ -15,15 +15,9 @@ use webnn_kernels::isa::Isa;
 
 fn conv(input: OperandId, filter: u32, groups: usize) -> Conv2d {
     Conv2d {
-        input,
-        filter: OperandId(filter),
-        padding: [0; 4],
-        strides: [1; 2],
-        dilations: [1; 2],
         groups: groups as u32,
-        input_layout: InputOperandLayout::Nhwc,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
         bias: Some(OperandId(filter + 1)),
+        ..Conv2d::new(input, OperandId(filter), InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Oihw)
     }
 }
 

@@ -15,15 +15,8 @@ fn step([height, width, channels, outputs]: [usize; 4], factors_first: bool) -> 
     let shapes = vec![made.to_vec(), vec![1, 1, 1, channels], vec![outputs, channels, 1, 1], vec![outputs], output];
     let (a, b) = if factors_first { (OperandId(1), OperandId(0)) } else { (OperandId(0), OperandId(1)) };
     let conv = Conv2d {
-        input: RUNNING,
-        filter: OperandId(2),
-        padding: [0; 4],
-        strides: [1; 2],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nhwc,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
         bias: Some(OperandId(3)),
+        ..Conv2d::new(RUNNING, OperandId(2), InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Oihw)
     };
     (shapes, Binary { kind: BinaryKind::Mul, a, b }.into(), conv.into(), made)
 }

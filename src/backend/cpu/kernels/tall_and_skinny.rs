@@ -28,17 +28,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     };
     let bias = product.bias.map(|(position, _)| OperandId(position as u32));
     let (image, output) = ([1, rows, 1, depth], [1, rows, 1, columns]);
-    let op = Conv2d {
-        input: product.left,
-        filter: product.right,
-        padding: [0; 4],
-        strides: [1; 2],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nhwc,
-        filter_layout,
-        bias,
-    };
+    let op = Conv2d { bias, ..Conv2d::new(product.left, product.right, InputOperandLayout::Nhwc, filter_layout) };
     let seen = AsConv { op: Op::from(op), image, filter, output };
     let fuses = seen.with(problem, |problem| conv::desc(problem, target).map(|desc| desc.fuses()))??;
     require(fuses, "something is done to the output that no stage of a convolution knows")?;

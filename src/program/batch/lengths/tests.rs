@@ -8,18 +8,18 @@ use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::cumulative::CumulativeSum;
 use crate::graph::ops::elementwise::{
-    Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, Logical, LogicalKind, Unary, UnaryKind, Where,
+    Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, Logical, LogicalKind, UnaryKind, Where,
 };
 use crate::graph::ops::gather::Gather;
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
-use crate::graph::ops::matmul::Matmul;
-use crate::graph::ops::movement::{Concat, Expand, Reshape, Reverse, Slice, Transpose, Triangular};
+use crate::graph::ops::movement::{Concat, Expand, Reverse, Slice, Triangular};
 use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::quantized::DynamicQuantizeLinear;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::ops::softmax::Softmax;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, Op, OperandId};
-use std::sync::Arc;
+use crate::graph::testing::{GraphSketch, bytes_of, numbers};
+use crate::graph::{DataType, Descriptor, Graph, Number, Op, OperandId};
+use std::ops::{Deref, DerefMut};
 
 /// The longest text of a joined run, all of its texts, and the width of what a place of them has.
 const LENGTH: u32 = 7;
@@ -28,87 +28,36 @@ const WIDTH: u32 = 4;
 
 /// A graph under construction for so many texts of a length.
 struct Sketch {
-    builder: GraphBuilder,
+    graph: GraphSketch,
     texts: u32,
     length: u32,
-    outputs: Vec<OperandId>,
 }
 
-fn numbers(count: usize, seed: u32) -> Vec<f32> {
-    let number = |at: usize| ((at as u32 + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503)) >> 20) as f32;
-    (0..count).map(|at| number(at) / 1024.0 - 2.0).collect()
+impl Deref for Sketch {
+    type Target = GraphSketch;
+
+    fn deref(&self) -> &GraphSketch {
+        &self.graph
+    }
 }
 
-fn bytes_of(numbers: &[f32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+impl DerefMut for Sketch {
+    fn deref_mut(&mut self) -> &mut GraphSketch {
+        &mut self.graph
+    }
 }
 
 impl Sketch {
-    fn input(&mut self, name: &str, data_type: DataType, shape: &[u32]) -> OperandId {
-        self.builder.input(name, Descriptor::new(data_type, shape.iter().copied())).unwrap()
-    }
-
     /// `[texts, length, WIDTH]`
     fn x(&mut self) -> OperandId {
         let shape = [self.texts, self.length, WIDTH];
-        self.input("x", DataType::Float32, &shape)
+        self.input("x", &shape)
     }
 
     /// `[texts, length]`
     fn mask(&mut self) -> OperandId {
         let shape = [self.texts, self.length];
-        self.input("mask", DataType::Int32, &shape)
-    }
-
-    fn floats(&mut self, shape: &[u32], floats: &[f32]) -> OperandId {
-        self.builder
-            .constant(Descriptor::new(DataType::Float32, shape.iter().copied()), ConstantBytes::new(bytes_of(floats)))
-            .unwrap()
-    }
-
-    fn weights(&mut self, shape: &[u32], seed: u32) -> OperandId {
-        self.floats(shape, &numbers(shape.iter().product::<u32>() as usize, seed))
-    }
-
-    fn scalar(&mut self, number: f32) -> OperandId {
-        self.builder.scalar(DataType::Float32, Number::Double(number.into())).unwrap()
-    }
-
-    fn integers(&mut self, shape: &[u32], numbers: impl IntoIterator<Item = i32>) -> OperandId {
-        let bytes: Vec<u8> = numbers.into_iter().flat_map(i32::to_ne_bytes).collect();
-        self.builder.constant(Descriptor::new(DataType::Int32, shape.iter().copied()), ConstantBytes::new(bytes)).unwrap()
-    }
-
-    fn push(&mut self, op: impl Into<Op>) -> OperandId {
-        self.builder.push_op(op, "the node").unwrap()[0]
-    }
-
-    fn binary(&mut self, kind: BinaryKind, a: OperandId, b: OperandId) -> OperandId {
-        self.push(Binary { kind, a, b })
-    }
-
-    fn unary(&mut self, kind: UnaryKind, input: OperandId) -> OperandId {
-        self.push(Unary { kind, input })
-    }
-
-    fn reduce(&mut self, kind: ReduceKind, input: OperandId, axis: u32) -> OperandId {
-        self.push(Reduce { kind, input, axes: Some(vec![axis]), keep_dimensions: true })
-    }
-
-    fn reshape(&mut self, input: OperandId, shape: &[u32]) -> OperandId {
-        self.push(Reshape { input, new_shape: shape.to_vec() })
-    }
-
-    fn product(&mut self, a: OperandId, b: OperandId) -> OperandId {
-        self.push(Matmul { a, b })
-    }
-
-    fn transpose(&mut self, input: OperandId, permutation: &[u32]) -> OperandId {
-        self.push(Transpose { input, permutation: Some(permutation.to_vec()) })
-    }
-
-    fn end(&mut self, output: OperandId) {
-        self.outputs.push(output);
+        self.input_of("mask", DataType::Int32, &shape)
     }
 
     /// `[texts, 1, 1, length]`: 0, and `hides` where the mask is 0.
@@ -118,7 +67,7 @@ impl Sketch {
     }
 
     fn bias_of(&mut self, mask: OperandId, hides: f32) -> OperandId {
-        let wide = self.reshape(mask, &[self.texts, 1, 1, self.length]);
+        let wide = self.graph.reshape(mask, &[self.texts, 1, 1, self.length]);
         let float = self.push(Cast { input: wide, data_type: DataType::Float32 });
         let (one, lowest) = (self.scalar(1.0), self.scalar(hides));
         let left = self.binary(BinaryKind::Sub, one, float);
@@ -129,7 +78,7 @@ impl Sketch {
     fn heads(&mut self, x: OperandId, seed: u32) -> OperandId {
         let weights = self.weights(&[WIDTH, WIDTH], seed);
         let all = self.product(x, weights);
-        let apart = self.reshape(all, &[self.texts, self.length, 2, WIDTH / 2]);
+        let apart = self.graph.reshape(all, &[self.texts, self.length, 2, WIDTH / 2]);
         self.transpose(apart, &[0, 2, 1, 3])
     }
 
@@ -142,7 +91,7 @@ impl Sketch {
         let shares = self.push(Softmax { input: scores, axis: 3 });
         let heads = self.product(shares, v);
         let beside = self.transpose(heads, &[0, 2, 1, 3]);
-        let all = self.reshape(beside, &[self.texts, self.length, WIDTH]);
+        let all = self.graph.reshape(beside, &[self.texts, self.length, WIDTH]);
         let sum = self.binary(BinaryKind::Add, all, x);
         self.normalize(sum)
     }
@@ -165,8 +114,8 @@ impl Sketch {
 
     /// The mean of those places that the mask has.
     fn masked_mean(&mut self, x: OperandId, mask: OperandId) -> OperandId {
-        let wide = self.reshape(mask, &[self.texts, self.length, 1]);
-        let wide = self.push(Expand { input: wide, new_shape: vec![self.texts, self.length, WIDTH] });
+        let wide = self.graph.reshape(mask, &[self.texts, self.length, 1]);
+        let wide = self.graph.push(Expand { input: wide, new_shape: vec![self.texts, self.length, WIDTH] });
         let float = self.push(Cast { input: wide, data_type: DataType::Float32 });
         let product = self.binary(BinaryKind::Mul, x, float);
         let (sum, count) = (self.reduce(ReduceKind::Sum, product, 1), self.reduce(ReduceKind::Sum, float, 1));
@@ -176,11 +125,9 @@ impl Sketch {
 }
 
 fn graph(texts: u32, length: u32, build: &impl Fn(&mut Sketch)) -> Graph {
-    let builder = GraphBuilder::new(Arc::new(Limits::everything()));
-    let mut sketch = Sketch { builder, texts, length, outputs: Vec::new() };
+    let mut sketch = Sketch { graph: GraphSketch::default(), texts, length };
     build(&mut sketch);
-    let outputs = sketch.outputs.iter().enumerate().map(|(at, &id)| (format!("y{at}"), id)).collect::<Vec<_>>();
-    sketch.builder.build(outputs).unwrap()
+    sketch.graph.build()
 }
 
 /// What a text has as an input: of the mask ones, and zeros for some.
@@ -188,7 +135,7 @@ fn text_of(text: usize, name: &str, elements: usize) -> Vec<u8> {
     match name {
         "mask" => (0..elements).flat_map(|at| i32::from(text != 3 || at > 1).to_ne_bytes()).collect(),
         "ids" => (0..elements).flat_map(|at| ((at * 3 + text) as i32 % 9 + 1).to_ne_bytes()).collect(),
-        _ => bytes_of(&numbers(elements, text as u32 + 17)),
+        _ => bytes_of(numbers(elements, text as u32 + 17)),
     }
 }
 
@@ -287,8 +234,8 @@ fn attention_with_masks() {
     // Another mask for each query, as newer exports have it.
     fits(|g| {
         let (x, mask) = (g.x(), g.mask());
-        let wide = g.reshape(mask, &[g.texts, 1, 1, g.length]);
-        let all = g.push(Expand { input: wide, new_shape: vec![g.texts, 1, g.length, g.length] });
+        let wide = g.graph.reshape(mask, &[g.texts, 1, 1, g.length]);
+        let all = g.graph.push(Expand { input: wide, new_shape: vec![g.texts, 1, g.length, g.length] });
         let zero = g.integers(&[], [0]);
         let is_hidden = g.push(Logical { kind: LogicalKind::Equal, a: all, b: zero });
         let (lowest, nothing) = (g.scalar(f32::NEG_INFINITY), g.scalar(0.0));
@@ -328,7 +275,7 @@ fn attention_without_a_mask() {
         let x = g.x();
         let [q, k, v] = [1, 2, 3].map(|seed| {
             let heads = g.heads(x, seed);
-            g.reshape(heads, &[2 * g.texts, g.length, WIDTH / 2])
+            g.graph.reshape(heads, &[2 * g.texts, g.length, WIDTH / 2])
         });
         let k = g.transpose(k, &[0, 2, 1]);
         let scores = g.product(q, k);
@@ -341,7 +288,7 @@ fn attention_without_a_mask() {
         let x = g.x();
         let later = (0..g.length * g.length).map(|at| if at % g.length > at / g.length { f32::NEG_INFINITY } else { 0.0 });
         let later: Vec<f32> = later.collect();
-        let causal = g.floats(&[g.length, g.length], &later);
+        let causal = g.graph.floats(&[g.length, g.length], later);
         let y = g.attention(x, |g, scores| g.binary(BinaryKind::Add, scores, causal));
         let y = g.attention(y, |g, scores| g.binary(BinaryKind::Add, scores, causal));
         g.end(y);
@@ -363,7 +310,7 @@ fn pooling() {
         let pooled = g.push(Activation { kind: ActivationKind::Tanh, input: pooled });
         g.end(pooled);
         let starts = vec![0; 3];
-        let first_two = g.push(Slice { input: y, starts, sizes: vec![g.texts, 2, WIDTH], strides: None });
+        let first_two = g.graph.push(Slice { input: y, starts, sizes: vec![g.texts, 2, WIDTH], strides: None });
         g.end(first_two);
     });
     // Shares of the places that are computed from these.
@@ -380,7 +327,7 @@ fn pooling() {
     fits(|g| {
         let (x, mask) = (g.x(), g.mask());
         let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-        let line = g.reshape(float, &[g.texts, 1, g.length]);
+        let line = g.graph.reshape(float, &[g.texts, 1, g.length]);
         let y = g.product(line, x);
         g.end(y);
     });
@@ -401,7 +348,7 @@ fn pooling() {
         let (x, mask) = (g.x(), g.mask());
         let zero = g.integers(&[], [0]);
         let nothing = g.push(Binary { kind: BinaryKind::Mul, a: mask, b: zero });
-        let wide = g.reshape(nothing, &[g.texts, g.length, 1]);
+        let wide = g.graph.reshape(nothing, &[g.texts, g.length, 1]);
         let float = g.push(Cast { input: wide, data_type: DataType::Float32 });
         let y = g.binary(BinaryKind::Add, x, float);
         let one = g.scalar(1.0);
@@ -414,7 +361,7 @@ fn pooling() {
         refused(operator, |g| {
             let (x, mask) = (g.x(), g.mask());
             let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-            let wide = g.reshape(float, &[g.texts, g.length, 1]);
+            let wide = g.graph.reshape(float, &[g.texts, g.length, 1]);
             let y = g.binary(BinaryKind::Mul, x, wide);
             let y = g.reduce(kind, y, 1);
             g.end(y);
@@ -428,7 +375,7 @@ fn places_of_a_text() {
     fits(|g| {
         let x = g.x();
         let table = g.weights(&[9, WIDTH], 4);
-        let positions = g.push(Slice { input: table, starts: vec![0, 0], sizes: vec![g.length, WIDTH], strides: None });
+        let positions = g.graph.push(Slice { input: table, starts: vec![0, 0], sizes: vec![g.length, WIDTH], strides: None });
         let y = g.binary(BinaryKind::Add, x, positions);
         g.end(y);
     });
@@ -436,7 +383,7 @@ fn places_of_a_text() {
     fits(|g| {
         let x = g.x();
         let table = g.weights(&[9, WIDTH], 4);
-        let indices = g.integers(&[1, g.length], 0..g.length as i32);
+        let indices = g.graph.integers(&[1, g.length], 0..g.length as i32);
         let positions = g.push(Gather { input: table, indices, axis: 0 });
         let y = g.binary(BinaryKind::Add, x, positions);
         g.end(y);
@@ -474,7 +421,7 @@ fn places_of_a_text() {
     refused("slice", |g| {
         let x = g.x();
         let starts = vec![0, g.length - 1, 0];
-        let y = g.push(Slice { input: x, starts, sizes: vec![g.texts, 1, WIDTH], strides: None });
+        let y = g.graph.push(Slice { input: x, starts, sizes: vec![g.texts, 1, WIDTH], strides: None });
         g.end(y);
     });
     refused("reverse", |g| {
@@ -485,7 +432,7 @@ fn places_of_a_text() {
     let from_end = |g: &mut Sketch| {
         let x = g.x();
         let counts: Vec<f32> = (0..g.length).map(|at| (g.length - at) as f32).collect();
-        let counts = g.floats(&[1, g.length, 1], &counts);
+        let counts = g.graph.floats(&[1, g.length, 1], counts);
         let y = g.binary(BinaryKind::Add, x, counts);
         g.end(y);
     };
@@ -493,7 +440,7 @@ fn places_of_a_text() {
     // Divided by the length.
     refused("", |g| {
         let x = g.x();
-        let share = g.scalar(1.0 / g.length as f32);
+        let share = g.graph.scalar(1.0 / g.length as f32);
         let y = g.binary(BinaryKind::Mul, x, share);
         g.end(y);
     });
@@ -503,7 +450,7 @@ fn places_of_a_text() {
 fn tokens() {
     fits(|g| {
         let (length, texts) = (g.length, g.texts);
-        let ids = g.input("ids", DataType::Int32, &[texts, length]);
+        let ids = g.input_of("ids", DataType::Int32, &[texts, length]);
         let indices = g.push(CheckIndices { indices: ids, sizes: vec![10], from_end: true });
         let table = g.weights(&[10, WIDTH], 4);
         let x = g.push(Gather { input: table, indices, axis: 0 });
@@ -513,7 +460,7 @@ fn tokens() {
     // Where 0 becomes an index that is none.
     refused("checkIndices", |g| {
         let (length, texts) = (g.length, g.texts);
-        let ids = g.input("ids", DataType::Int32, &[texts, length]);
+        let ids = g.input_of("ids", DataType::Int32, &[texts, length]);
         let eleven = g.integers(&[], [11]);
         let more = g.push(Binary { kind: BinaryKind::Add, a: ids, b: eleven });
         let indices = g.push(CheckIndices { indices: more, sizes: vec![10], from_end: true });
@@ -524,7 +471,6 @@ fn tokens() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn what_sees_behind_the_end() {
     refused("layerNormalization", |g| {
         let x = g.x();
@@ -534,18 +480,11 @@ fn what_sees_behind_the_end() {
     });
     refused("conv2d", |g| {
         let x = g.x();
-        let image = g.reshape(x, &[g.texts, 1, g.length, WIDTH]);
+        let image = g.graph.reshape(x, &[g.texts, 1, g.length, WIDTH]);
         let filter = g.weights(&[1, 1, 3, 3], 2);
         let y = g.push(Conv2d {
-            input: image,
-            filter,
             padding: [1; 4],
-            strides: [1; 2],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nchw,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
-            bias: None,
+            ..Conv2d::new(image, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
         });
         g.end(y);
     });
@@ -559,14 +498,14 @@ fn what_sees_behind_the_end() {
     refused("concat", |g| {
         let x = g.x();
         let more = g.weights(&[1, 1, WIDTH], 3);
-        let more = g.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
+        let more = g.graph.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
         let y = g.push(Concat { inputs: vec![x, more], axis: 1 });
         g.end(y);
     });
     fits(|g| {
         let x = g.x();
         let more = g.weights(&[1, 1, WIDTH], 3);
-        let more = g.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
+        let more = g.graph.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
         let y = g.push(Concat { inputs: vec![more, x], axis: 1 });
         g.end(y);
     });
@@ -574,7 +513,7 @@ fn what_sees_behind_the_end() {
     refused("reshape", |g| {
         let x = g.x();
         let turned = g.transpose(x, &[0, 2, 1]);
-        let y = g.reshape(turned, &[g.texts, WIDTH * g.length]);
+        let y = g.graph.reshape(turned, &[g.texts, WIDTH * g.length]);
         g.end(y);
     });
     // Sums over all places.
@@ -597,7 +536,7 @@ fn what_sees_behind_the_end() {
     refused("matmul", |g| {
         let (x, mask) = (g.x(), g.mask());
         let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-        let line = g.reshape(float, &[g.texts, 1, g.length]);
+        let line = g.graph.reshape(float, &[g.texts, 1, g.length]);
         let inverse = g.unary(UnaryKind::Reciprocal, x);
         let y = g.product(line, inverse);
         g.end(y);

@@ -134,30 +134,13 @@ fn operands_may_be_moved_in_between() {
     let turned = sketch.push(Transpose { input: weights, permutation: Some(vec![2, 1, 0]) });
     let filter = sketch.push(Reshape { input: turned, new_shape: vec![24, 8, 1, 3] });
     let conv = sketch.push(Conv2d {
-        input,
-        filter,
         padding: [0, 0, 1, 1],
-        strides: [1; 2],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nchw,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
-        bias: None,
+        ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
     });
     let relu = sketch.push(Activation { kind: ActivationKind::Relu, input: conv });
     let second = sketch.rounded(relu, 4, 0.05);
     let filter = sketch.weights(&[16, 24, 1, 3], 0);
-    let conv = sketch.push(Conv2d {
-        input: second,
-        filter,
-        padding: [0; 4],
-        strides: [1; 2],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nchw,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
-        bias: None,
-    });
+    let conv = sketch.push(Conv2d::new(second, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw));
     let graph = sketch.build(&[conv]);
     let schedule = scheduled(&graph, &Cpu::new(1));
     let expected = ["quantizeLinear", "transpose", "integer conv2d relu quantizeLinear", "integer conv2d", "transpose"];
@@ -235,15 +218,9 @@ fn sums_of_integers_stay_whole() {
         let input = sketch.push(Slice { input: a, starts: vec![0, start, 0, 0], sizes: vec![1, size, 6, 7], strides: None });
         let filter = sketch.push(Slice { input: b, starts: vec![0, start, 0, 0], sizes: vec![24, size, 3, 3], strides: None });
         let part = sketch.push(Conv2d {
-            input,
-            filter,
             padding: [1; 4],
             strides: [2, 1],
-            dilations: [1; 2],
-            groups: 1,
-            input_layout: InputOperandLayout::Nchw,
-            filter_layout: Conv2dFilterOperandLayout::Oihw,
-            bias: None,
+            ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
         });
         let part = sketch.push(Cast { input: part, data_type: DataType::Int32 });
         sum = Some(match sum {
@@ -308,15 +285,9 @@ fn sums_of_integers_become_numbers_again() {
     let filter = sketch.constant(DataType::Int8, &[24, 8, 3, 3], filter);
     let filter = sketch.dequantize(filter, 4, DataType::Int8, 1.0, 0);
     let conv = sketch.push(Conv2d {
-        input,
-        filter,
         padding: [1; 4],
         strides: [2, 1],
-        dilations: [1; 2],
-        groups: 1,
-        input_layout: InputOperandLayout::Nchw,
-        filter_layout: Conv2dFilterOperandLayout::Oihw,
-        bias: None,
+        ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
     });
     let sum = sketch.push(Cast { input: conv, data_type: DataType::Int32 });
     let bias = sketch.constant(DataType::Int32, &[24, 1, 1], (0..24).flat_map(|i: i32| (i * 1000).to_le_bytes()).collect());
