@@ -30,7 +30,7 @@ const ALL = [
 const ELEMENTS = { float32: 4, float16: 8, int32: 4, uint32: 4, int64: 2, uint64: 2, int8: 16, uint8: 16, int4: 32, uint4: 31 };
 const BYTES = Uint8Array.from({ length: 16 }, (_, i) => i * 7 + 1);
 
-/** The bytes behind every kind of buffer, some of them in the middle of a larger one. */
+/** The bytes of every kind of buffer, some of them in the middle of a larger one. */
 function sources(View) {
   const large = new Uint8Array(48);
   large.set(BYTES, 24);

@@ -119,7 +119,7 @@ describeBuilt('with the package', () => {
     expect(text).toMatch(/^\{"name": (true|false), "value": (true|false)\}$/);
     expect(tokens.filter((token) => token.forced).length).toBeGreaterThanOrEqual(4);
     expect(tokens.filter((token) => token.forced).every(({ logprob }) => logprob === 0)).toBe(true);
-    // Behind the first token, which chance may have made a short one.
+    // After the first token, which chance may have made a short one.
     const behind = ids.slice(1, ids.findIndex((_, i) => !tokens[i + 1]?.forced) + 1);
     const wanted = tokenizer.encode(textOf(ids.slice(0, behind.length + 1))).ids;
     if (wanted[0] === ids[0]) expect(ids.slice(0, behind.length + 1)).toEqual(wanted);

@@ -14,7 +14,7 @@ const [QUOTE, BRACE] = [34, 123];
 describeBuilt('examples/extraction', () => {
   test('it answers by the schema', () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'webnn-extraction-'));
-    // It says what comes first among the tokens that are allowed, and ends a name behind a space.
+    // It says what comes first among the tokens that are allowed, and ends a name after a space.
     writeChat(folder, { '[': [BRACE], ' ': [QUOTE] });
     const program = path.join(__dirname, '../examples/extraction/index.mjs');
     const { status, stdout, stderr } = spawnSync(process.execPath, [program, folder], { encoding: 'utf8' });

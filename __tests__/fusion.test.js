@@ -1,6 +1,6 @@
 'use strict';
 
-// Values that are multiplied by a sigmoid of themselves, behind whatever makes them: kernels do that in one go.
+// Values that are multiplied by a sigmoid of themselves, after whatever makes them: kernels do that in one go.
 
 const { ml, MLGraphBuilder } = require('..');
 

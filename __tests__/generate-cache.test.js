@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 afterEach(() => context.destroy());
 
-/** The tokens behind prompts, each computed by a model that knows nothing. */
+/** The tokens after prompts, each computed by a model that knows nothing. */
 async function alone(prompts, maxNewTokens) {
   const found = [];
   for (const ids of prompts) {
@@ -218,7 +218,7 @@ describe('files', () => {
     const places = [...Array.from({ length: 200 }, (_, i) => i), ...Array.from({ length: 40 }, (_, i) => Math.floor((whole.length * i) / 40)), whole.length - 1];
     for (const place of places) {
       await refused(whole.subarray(0, place));
-      // Zeros behind the header's hash count, too.
+      // Zeros after the header's hash count, too.
       const changed = Buffer.from(whole);
       changed[place] ^= 1 << (place % 8);
       await refused(changed);

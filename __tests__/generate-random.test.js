@@ -42,7 +42,7 @@ async function talk(model, random) {
   return [first, second, third, several, long].flat();
 }
 
-/** The log-probabilities of all tokens behind each token that was said. */
+/** The log-probabilities of all tokens after each token that was said. */
 function expected(list) {
   const prefixes = ({ prompt, tokens }) => tokens.map((_, i) => [...prompt, ...tokens.slice(0, i).map(([id]) => id)]);
   const asked = list.map(({ spec, found }) => ({ spec, lists: found.flatMap(prefixes) }));

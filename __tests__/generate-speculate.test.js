@@ -184,7 +184,7 @@ test.each(['prompt', 'a draft'])(`tokens that are sampled with guesses of %s com
   const model = models.concat;
   const options = { temperature: 1, topK: 3 };
   const speculate = always(origin === 'prompt' ? 'prompt' : { draft: models.GroupQueryAttention }, 3);
-  // Each token, so that whatever comes has come before; behind it the last one.
+  // Each token, so that whatever comes has come before; after it the last one.
   const ids = [...Array.from({ length: TOKENS }, (_, id) => [id, 3]).flat(), 3, 3];
   const LENGTH = 3;
   // What the model says itself: probabilities of the three tokens that are left, renormalized.

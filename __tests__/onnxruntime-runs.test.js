@@ -206,7 +206,7 @@ describe('runs', () => {
       order.awaitContext = (...args) => (asked.push('awaitContext'), awaitContext.apply(order, args));
       await session.release();
       Object.assign(order, { awaitContext, destroyGraph });
-      // The last one, so that nothing is destroyed behind it.
+      // The last one, so that nothing is destroyed after it.
       expect(asked.length).toBeGreaterThan(lengths.length);
       expect(asked.indexOf('awaitContext')).toBe(asked.length - 1);
       expect(order.memoryUsage(handle).graphs).toBe(0);

@@ -56,7 +56,7 @@ test('the index has every page of docs/', () => {
 
 const MADE = ['dist', 'node_modules', 'target'];
 
-/** All files and folders (with a slash behind) of the repository, as paths, but those that commands make. */
+/** All files and folders (with a slash after) of the repository, as paths, but those that commands make. */
 function repository(folder = '.') {
   const entries = fs.readdirSync(path.join(ROOT, folder), { withFileTypes: true }).filter(({ name }) => name !== '.git' && !MADE.includes(name));
   return entries.flatMap((entry) => {

@@ -162,7 +162,7 @@ class MLContext {
     }
   }
 
-  /** With options, which are an extension, in the place of the memory or behind it (docs/extensions.md C19). */
+  /** With options, which are an extension, in the place of the memory or after it (docs/extensions.md C19). */
   readTensor(tensor, outputData = undefined, options = undefined) {
     try {
       const context = self(this, 'readTensor');

@@ -211,7 +211,7 @@ export interface GenerationCacheUsage {
 
 /**
  * Caches prompts and generated tokens, for any number of calls of `generate()` on one model, one after the other or at once. A call computes only the
- * part of its prompt behind the longest known prefix. Concurrent calls compute a common prefix once.
+ * part of its prompt after the longest known prefix. Concurrent calls compute a common prefix once.
  *
  * Calls without a cache share the cache of the model. It has at most 256 MiB, for prefixes of at least 64 tokens.
  */
@@ -286,7 +286,7 @@ export interface GeneratedText {
   /** Never ends within a character or a possible stop string. Empty if a sequence ends without more text. */
   text: string;
   sequence: number;
-  /** The tokens whose text is complete with this piece. Tokens behind a stop string are left out. */
+  /** The tokens whose text is complete with this piece. Tokens after a stop string are left out. */
   tokens: GeneratedToken[];
   /** The number of all tokens of the sequence so far, also of those whose text is incomplete. */
   count: number;
@@ -323,7 +323,7 @@ export class StopStrings {
   constructor(stops: readonly string[]);
   /** The string that ended the text. */
   found: string | undefined;
-  /** The text behind the string that was found. */
+  /** The text after the string that was found. */
   readonly rest: string;
   /** Adds text, and returns the part that cannot belong to a stop string. */
   push(text: string): string;

@@ -263,7 +263,7 @@ type InputShape = number[] | number[][] | undefined;
 /**
  * Reads an ONNX model, with the given sizes for dimensions by their names, and external data by the names that the model has for its
  * files; a negative `maxBytes` is none, and an empty `fpMath` the context's. The
- * model's own bytes must have one of the digests behind an algorithm, if there are any; those of external data follow their locations. `outline` asks for what importing alone tells of outputs that the file does not describe. Files are
+ * model's own bytes must have one of the digests after an algorithm, if there are any; those of external data follow their locations. `outline` asks for what importing alone tells of outputs that the file does not describe. Files are
  * mapped if `map` says so.
  */
 export function openOnnx(
@@ -383,7 +383,7 @@ export function continueSequences(
   request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number, masks: (Uint32Array | undefined)[],
 ): void;
 export function chooseToken(session: Handle, sequence: number, logits: Float32Array, mask: Uint32Array | undefined): [number, number];
-/** Adds tokens behind the one that was chosen. */
+/** Adds tokens after the one that was chosen. */
 export function appendTokens(session: Handle, sequence: number, ids: Uint32Array): void;
 /**
  * Has the sequences guess, which have at most so many tokens: by what was said before, or by the decoder `draft`; so many tokens each time, or

@@ -1,6 +1,6 @@
 'use strict';
 
-// Transfers the memory behind views away from script, and gives it back as new views: compute() works on the caller's memory in place, on another
+// Transfers the memory of views away from script, and gives it back as new views: compute() works on the caller's memory in place, on another
 // thread.
 
 const { Buffer } = require('node:buffer');
@@ -39,7 +39,7 @@ class NotDetachable extends Error {
 }
 
 /**
- * Transfers every distinct buffer behind some views, without copying; the views become detached.
+ * Transfers every distinct buffer of some views, without copying; the views become detached.
  * @param {ArrayBufferView[]} views
  * @returns {Transferred}
  * @throws {NotDetachable} with what was transferred nevertheless

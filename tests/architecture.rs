@@ -191,7 +191,7 @@ fn sizes_made(line: &str) -> Vec<&str> {
         if let (Some(begin), Some(end)) = (until("; ")(&line[at..]), until("]")(&line[at..]))
             && begin < line[at..].rfind(']').unwrap_or(0)
         {
-            // Behind what is repeated, which may have brackets of its own.
+            // After what is repeated, which may have brackets of its own.
             let end = line[at + begin..].find(']').map_or(at + end, |end| at + begin + end);
             found.push(&line[at + begin + 2..end]);
         }
@@ -264,7 +264,7 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Follows the path that a text begins with; gives back what is behind it.
+/// Follows the path that a text begins with; gives back what is after it.
 fn expand<'a>(text: &'a str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
     let length = before.len();
     let mut rest = text.trim_start();
@@ -326,7 +326,7 @@ fn imports() -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
                 names.push(name.clone());
             }
         }
-        // What is behind the module's name is an item.
+        // What is after the module's name is an item.
         (0..=names.len()).rev().map(|length| names[..length].to_vec()).find(|names| modules.contains(names))
     };
     let of = |own: &Vec<String>, code: &str| -> BTreeSet<Vec<String>> {

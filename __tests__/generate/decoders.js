@@ -160,7 +160,7 @@ function builtAttention(s, layer, x, [last, total], window) {
   return s.project(result, WIDTH, WIDTH);
 }
 
-/** A layer of linear attention behind a convolution, with states instead of caches. */
+/** A layer of linear attention after a convolution, with states instead of caches. */
 function builtRecurrence(s, layer, x) {
   const [keys, values, all] = [2 * HEAD, 4 * HEAD, 8 * HEAD];
   const state = (what, shape) => {
@@ -338,7 +338,7 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
 }
 
 /**
- * The most probable tokens behind prompts, as onnxruntime-node gives them in a process of its own: jest's arrays are not those that it
+ * The most probable tokens after prompts, as onnxruntime-node gives them in a process of its own: jest's arrays are not those that it
  * takes.
  * @param {{kind: string, prompt: number[], count: number}[]} list
  * @returns {{id: number, logprob: number}[][]}

@@ -1,7 +1,7 @@
 'use strict';
 
 // A decoder as exports of models that see images have it: a model that embeds tokens, a decoder that takes the embeddings, and a vision encoder. The
-// whole model, which takes tokens, is what they are held against: images are rows of its table behind those of the tokens.
+// whole model, which takes tokens, is what they are held against: images are rows of its table after those of the tokens.
 
 const path = require('node:path');
 const protobuf = require('protobufjs');

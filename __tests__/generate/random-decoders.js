@@ -2,7 +2,7 @@
 
 // Small decoders put together at random: where positions come from, what a mask does, which attention there is, how caches lie, and of
 // which types the inputs are. Everything is computed anew for each token by onnxruntime-node, in a process of its own: a list of
-// {spec, ids} as JSON on the standard input, log-probabilities behind each prefix on the standard output.
+// {spec, ids} as JSON on the standard input, log-probabilities after each prefix on the standard output.
 
 const { readFileSync } = require('node:fs');
 const { generator, halfBits } = require('../onnx/random.js');
@@ -215,7 +215,7 @@ function numbersOf(type, list) {
   return type === 'float16' ? Uint16Array.from(list, halfBits) : TYPES[type].array.from(list);
 }
 
-/** The logits behind the last token, of all tokens at once. */
+/** The logits after the last token, of all tokens at once. */
 async function logitsOf(ort, session, ids) {
   const names = { float: 'float32', double: 'float64' };
   const make = (type, list, shape) => new ort.Tensor(type, list, shape);

@@ -1,6 +1,6 @@
 'use strict';
 
-// The most probable tokens behind prompts, by onnxruntime-node: a list of {kind, prompt, count} as JSON on the standard input. Loaded as a
+// The most probable tokens after prompts, by onnxruntime-node: a list of {kind, prompt, count} as JSON on the standard input. Loaded as a
 // module, it does the same with another package that has its interface.
 
 const { readFileSync } = require('node:fs');

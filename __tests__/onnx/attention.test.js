@@ -42,7 +42,7 @@ testCases([
     ['a mask for show', [2, 1], [0, 0]],
     ['a mask below 0', [2, 5], [1, -1, 1, 2, 0, 1, 1, 1, -2, 1]],
   ].map(([note, shape, values]) => ({ op: 'Attention', ...microsoft, note, attributes: { num_heads: 2, mask_filter_value: float(-50) }, inputs: [x([2, 5, 8]), c([8, 24]), c([24]), i32(shape, values)] })),
-  // Without beams onnxruntime-node 1.30 looks at the rows behind, too.
+  // Without beams onnxruntime-node 1.30 looks at the rows after, too.
   { op: 'MultiHeadAttention', ...microsoft, note: 'a cache of a fixed size, beams', outputs: 3, attributes: { num_heads: 2 }, inputs: [x([2, 1, 8]), x([2, 1, 8]), x([2, 1, 8]), null, null, null, filled(3, [2, 2, 8, 4]), filled(3, [2, 2, 8, 4]), i32([1], [3]), i32([1, 2, 8], Array.from({ length: 16 }, (_, i) => (i * 5) % 3 % 2))] },
   // Only caches of a fixed size have a length.
   { op: 'Attention', ...microsoft, note: 'a length that means nothing', outputs: 2, attributes: { num_heads: 2 }, inputs: [x([2, 1, 8]), c([8, 24]), c([24]), null, x([2, 2, 2, 3, 4]), null, i32([1], [1])] },
@@ -54,7 +54,7 @@ testCases([
   { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2 }, inputs: [x([1, 3, 32]), x([1, 3, 16]), x([1, 3, 16]), null, null, i32([1], [2]), c([1], { type: 'int32', values: [3] })] },
   { op: 'GroupQueryAttention', ...microsoft, outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, do_rotary: 1 }, inputs: [x([1, 1, 64]), x([1, 1, 32]), x([1, 1, 32]), x([1, 2, 4, 16]), x([1, 2, 4, 16]), i32([1], [4]), c([1], { type: 'int32', values: [5] }), c([16, 8]), c([16, 8])] },
   { op: 'GroupQueryAttention', ...microsoft, note: 'a cache of a fixed size', outputs: 3, attributes: { num_heads: 4, kv_num_heads: 2, do_rotary: 1 }, inputs: [x([1, 1, 64]), x([1, 1, 32]), x([1, 1, 32]), filled(4, [1, 2, 8, 16]), filled(4, [1, 2, 8, 16]), i32([1], [4]), c([1], { type: 'int32', values: [5] }), c([16, 8]), c([16, 8])] },
-  // What is behind the filled rows counts for nothing, and becomes zeros.
+  // What is after the filled rows counts for nothing, and becomes zeros.
   ...[
     ['one sequence', 8, [4]],
     ['two that are as long', 8, [4, 4]],

@@ -293,7 +293,7 @@ describe('one that fails or is cancelled', () => {
     await begun;
     controllers.forEach((controller, i) => controller.abort(i));
     expect((await running).map(({ reason }) => reason)).toEqual([0, 1]);
-    // It comes behind that run, which has not counted.
+    // It comes after that run, which has not counted.
     expect((await model.run(row))[names.at(-1)].data[511]).toBeCloseTo(1, 4);
     expect(model.batching).toMatchObject({ requests: 3, runs: 1, joined: 0 });
   });

@@ -13,7 +13,7 @@ const CHILD = path.join(__dirname, '..', 'processes', 'changing-files.js');
 const weights = () =>
   Array.from({ length: LAYERS }, (_, layer) => Float32Array.from({ length: WIDTH * WIDTH }, (_, i) => (((i * 31 + layer * 7) % 17) + 1) / 4096));
 
-/** Products one behind the other: y = x · w0 · w1 · w2. */
+/** Products one after the other: y = x · w0 · w1 · w2. */
 function model(initializers) {
   return writeModel({
     opset: 21,

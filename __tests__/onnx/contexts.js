@@ -3,7 +3,7 @@
 const { ml } = require('webnn-node');
 
 /**
- * Makes contexts before the tests of a file, or of a `describe`, and destroys them behind: one on the CPU, and one on a GPU, which is
+ * Makes contexts before the tests of a file, or of a `describe`, and destroys them after: one on the CPU, and one on a GPU, which is
  * undefined where there is none.
  * @param {(cpu: MLContext, gpu: MLContext | undefined) => void} take
  */

@@ -14,7 +14,7 @@ withContexts((cpu, other) => {
   [context, gpu] = [cpu, other];
 });
 
-/** present = past and x behind it; doubled = twice what of x is not 0, behind a cut; same = past. */
+/** present = past and x after it; doubled = twice what of x is not 0, after a cut; same = past. */
 const found = () =>
   writeModel({
     opset: 17,

@@ -56,7 +56,7 @@ const rotary = { shape: [1, 2], ...places, type: 'int64' };
 const angles = [f([6, 2]), f([6, 2])];
 const embedding = [f([6, 4]), f([6, 4]), null, f([4]), f([4])];
 const ints = (...list) => ({ type: 'int32', shape: [list.length], array: Int32Array.from(list) });
-/** Three tokens of one sequence behind `past` others; four pages of four keys, two of which the sequence may have. */
+/** Three tokens of one sequence after `past` others; four pages of four keys, two of which the sequence may have. */
 const pages = (past, ...rest) => [f([3, 16]), f([3, 8]), f([3, 8]), f([4, 4, 1, 8]), f([4, 4, 1, 8]), ints(0, 3), past, ...rest];
 const pageTable = { type: 'int32', shape: [1, 2], array: Int32Array.of(2, 0) };
 const paged = { op: 'PagedAttention', ...microsoft, type: 'int32', outputs: 3, attributes: { num_heads: 2, kv_num_heads: 1 } };

@@ -230,7 +230,7 @@ describe('texts of different lengths are run as one', () => {
     const small = await load(bytes, { maxSize: 8, maxElements: 16 });
     await Promise.all([8, 7, 6, 5, 4].map((length, seed) => small.run(texts(small.inputs, 1, length, seed))));
     expect(small.batching).toMatchObject({ runs: 3, joined: 4, filled: 4 });
-    // Those of one length need nothing behind their ends.
+    // Those of one length need nothing after their ends.
     const same = await load(bytes);
     await Promise.all([7, 7, 7, 7, 7].map((length, seed) => same.run(texts(same.inputs, 1, length, seed))));
     expect(same.batching).toMatchObject({ runs: 2, joined: 4, filled: 0 });

@@ -10,7 +10,7 @@ const WIDTH = 256;
 const ROWS = 64;
 const WEIGHTS = 4 * WIDTH * WIDTH;
 
-/** Two products, one behind the other, for any number of rows. */
+/** Two products, one after the other, for any number of rows. */
 function products() {
   const weights = (seed) => Float32Array.from({ length: WIDTH * WIDTH }, (_, k) => Math.sin(k + seed) / WIDTH);
   return writeModel({

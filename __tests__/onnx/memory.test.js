@@ -11,7 +11,7 @@ const WIDTH = 2048;
 const BLOCK = 32;
 const LAYERS = 24;
 
-/** One product behind the other, with weights of 4 bits. float16 holds their scales, which are float32 in the file. */
+/** One product after the other, with weights of 4 bits. float16 holds their scales, which are float32 in the file. */
 function model() {
   const blocks = WIDTH / BLOCK;
   const initializers = [];

@@ -10,7 +10,7 @@ const MIB = 2 ** 20;
 const WIDTH = 2048;
 const LAYERS = 6;
 
-/** Products one behind the other: 16 MiB of weights each. */
+/** Products one after the other: 16 MiB of weights each. */
 function model() {
   const initializers = [];
   const nodes = [];

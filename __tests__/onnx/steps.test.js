@@ -1,6 +1,6 @@
 'use strict';
 
-// Decoders behind run(), bindings and sessions of webnn-node/onnxruntime: results of caches that come back as pasts, compared with
+// Decoders after run(), bindings and sessions of webnn-node/onnxruntime: results of caches that come back as pasts, compared with
 // onnxruntime-node; what is copied, and when.
 
 const { once } = require('node:events');
@@ -150,7 +150,7 @@ describe.each(['GroupQueryAttention', 'genai'])('%s: caches of a fixed size that
     const found = [];
     const run = async (feeds) => {
       const outputs = outputsOf(feeds, ({ data }) => data);
-      // What is behind the filled rows is the caller's.
+      // What is after the filled rows is the caller's.
       if (found.length === 3) for (const name of Object.keys(outputs)) if (name !== 'logits') outputs[name][outputs[name].length - 1] = 7;
       const results = await model.run(feeds, { outputs });
       for (const [name, array] of Object.entries(outputs)) if (array !== null) expect(results[name].data).toBe(array);
@@ -261,7 +261,7 @@ test('sequences of a batch that differ in length are appended to where each ends
   const [expected] = expectedSteps([{ kind: 'GroupQueryAttention', steps: unequal }]);
   const model = await loadOnnx(context, decoder('GroupQueryAttention'));
   const done = numbersOf(await runSteps(model.inputs, unequal, (feeds) => model.run(feeds), ours));
-  // Behind the prompt, whose shorter sequence ends with tokens that do not count.
+  // After the prompt, whose shorter sequence ends with tokens that do not count.
   const logits = (list) => list.slice(1).map((results) => ({ logits: results.logits }));
   compare(logits(done), logits(expected));
   model.destroy();

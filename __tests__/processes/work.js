@@ -83,7 +83,7 @@ const long = {
     return [builder.build({ y: builder.add(builder.input('x', matrix), chain(builder, constant, MANY)) })];
   },
 
-  /** Reads of much memory behind each other, also into memory of the caller. */
+  /** Reads of much memory one after the other, also into memory of the caller. */
   async read(context) {
     const count = 1 << 24;
     const tensor = await context.createTensor({ dataType: 'float32', shape: [count], readable: true });

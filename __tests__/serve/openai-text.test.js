@@ -341,7 +341,7 @@ describe('folders', () => {
     });
 
     test('are padded here where nothing proves that the engine may, and joined by their lengths', async () => {
-      // A maximum over the text sees what is behind its end.
+      // A maximum over the text sees what is after its end.
       const model = writeModel({
         opset: 17,
         inputs: ['input_ids', 'attention_mask'].map((name) => ({ name, type: 'int64', shape: ['batch', 'sequence'] })),

@@ -35,7 +35,7 @@ const post = async (url, body, headers = {}) => {
 };
 const infer = (model, request) => post(`/v2/models/${model}/infer`, request);
 
-/** Sends tensors as bytes behind the JSON, and reads the answer's. */
+/** Sends tensors as bytes after the JSON, and reads the answer's. */
 async function inferBinary(model, { inputs, ...rest }, bytes) {
   const json = Buffer.from(JSON.stringify({ ...rest, inputs }));
   const headers = { 'Inference-Header-Content-Length': String(json.length), 'Content-Type': 'application/octet-stream' };

@@ -89,7 +89,7 @@ describe.each(Object.keys(PAIRS))('F2, F3: %s', (name) => {
     await device.queue.onSubmittedWorkDone();
     expect(isRead).toBe(false);
     buffer.destroy();
-    // Behind the return.
+    // After the return.
     context.dispatch(graph, { a: tensor, b: zeros }, { c: d });
     expect(await reading).toEqual([22, 24]);
     expect(await readingA).toEqual([500, 500]);

@@ -84,7 +84,7 @@ class Detokenizer {
 /** Without the character at the end that is not complete. */
 const complete = (text) => (text.endsWith(INCOMPLETE) ? text.slice(0, -1) : text);
 
-/** Decoders rarely change what they said before. Where they do, the text goes on behind what is equal. */
+/** Decoders rarely change what they said before. Where they do, the text goes on after what is equal. */
 function commonLength(sent, text) {
   if (text.startsWith(sent)) return sent.length;
   return Math.min(sent.length, text.length);

@@ -144,7 +144,7 @@ function adds(list, session, tokens, state, wish) {
   return false;
 }
 
-/** The next token of a sequence whose last one was guessed: the step has given the logits behind it. @returns {Promise<object[]>} none otherwise */
+/** The next token of a sequence whose last one was guessed: the step has given the logits after it. @returns {Promise<object[]>} none otherwise */
 async function guessed(work, sequence, state, { speculate, hook, top, constraint }) {
   const { session } = work;
   const isDirect = hook === undefined && top === 0;

@@ -29,7 +29,7 @@ class StopStrings {
     return this.#take(first === Infinity ? this.#text.length - this.#heldBack() : first);
   }
 
-  /** The text behind the string that was found. */
+  /** The text after the string that was found. */
   get rest() {
     return this.#text.slice(this.found?.length ?? 0);
   }

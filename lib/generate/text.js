@@ -56,7 +56,7 @@ class Passage {
     this.#length += rest.length;
     this.#add(this.#stops.push(rest));
     this.#add(this.#stops.end());
-    // Those without text, such as the one that ends it; of those behind a stop string, the one that it begins in.
+    // Those without text, such as the one that ends it; of those after a stop string, the one that it begins in.
     const kept = this.#stops.found === undefined ? this.#waiting : this.#waiting.filter(({ begin, end }) => begin < this.#sent && end > this.#sent);
     this.#tokens.push(...kept.map(({ token }) => token));
     this.#waiting = [];

@@ -28,7 +28,7 @@ function integrityOf(operator, integrity, option = 'integrity') {
 }
 
 /**
- * The digests of external data: locations, and what belongs to each behind it.
+ * The digests of external data: locations, and what belongs to each after it.
  * @param {string} operator
  * @param {unknown} integrity by location
  * @returns {(string | Digests)[] | undefined}

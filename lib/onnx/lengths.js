@@ -1,7 +1,7 @@
 'use strict';
 
-// Texts of different lengths: which dimension is the length, and whether a text that is filled up behind its end gives what it gives alone. The
-// native side proves it, or names the node that sees what is behind the end (src/program/batch/lengths/).
+// Texts of different lengths: which dimension is the length, and whether a text that is filled up after its end gives what it gives alone. The
+// native side proves it, or names the node that sees what is after the end (src/program/batch/lengths/).
 
 const native = require('../native.js');
 const { begin } = require('../settle.js');
@@ -10,14 +10,14 @@ const { begin } = require('../settle.js');
 /** @typedef {import('./joinable.js').Refused} Refused */
 /** Of the outputs of a longer text what is the shorter one's, by their names. @typedef {Map<string, number[]>} Fit */
 
-/** The input of a graph for texts that may end earlier: 0 for each place of a text, and minus infinity behind it. */
+/** The input of a graph for texts that may end earlier: 0 for each place of a text, and minus infinity after it. */
 const HIDDEN = '\0hidden';
 
 /** The lengths with which it is found out. */
 const SHORT = 20;
 const LONG = 32;
 
-/** So many places behind the ends of texts are nothing beside what a run takes in any case. */
+/** So many places after the ends of texts are nothing beside what a run takes in any case. */
 const FEW = 64;
 /** Otherwise there may be one for so many places of the texts. */
 const PART = 4;

@@ -1,4 +1,4 @@
-// node scripts/serve/bulk.mjs [ROWS] [SEED]: examples/bulk on a real Redis, with workers that are killed behind random jobs, and with the whole program
+// node scripts/serve/bulk.mjs [ROWS] [SEED]: examples/bulk on a real Redis, with workers that are killed after random jobs, and with the whole program
 // killed and started again. Every row must be there once, in its place, and right. Where redis-server or the registry cannot be had, it says so.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

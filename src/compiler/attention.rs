@@ -77,7 +77,7 @@ impl Values<'_> {
         Ok(Some(before))
     }
 
-    /// The softmax that makes the left operand of a product, what stands behind that, the last one first, and what it is made of.
+    /// The softmax that makes the left operand of a product, what stands after that, the last one first, and what it is made of.
     fn softmax_before(&self, position: usize) -> Option<(Vec<usize>, OperandId)> {
         let Op::Matmul(product) = &self.graph.nodes[position].op else { return None };
         let scores = self.graph.descriptor(product.a);

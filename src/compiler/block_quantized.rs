@@ -288,7 +288,7 @@ impl Found {
     }
 }
 
-/// Codes of so many bits that lie one behind the other.
+/// Codes of so many bits that lie one after the other.
 fn codes(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
     let mut codes = memory::filled(0u8, count)?;
     let mask = ((1u16 << bits) - 1) as u8;

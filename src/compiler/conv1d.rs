@@ -34,7 +34,7 @@ fn makes_image(node: &Node) -> bool {
 /// What is known of an operand.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// An operator of images makes it, or one that has moved behind such.
+    /// An operator of images makes it, or one that has moved after such.
     is_image: bool,
     /// The image that it is the signal of.
     image: Option<OperandId>,

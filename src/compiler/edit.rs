@@ -1,6 +1,6 @@
 //! The graph editor: how passes look around in a graph, and change it.
 //!
-//! Most passes take the nodes out of a graph and push them again, each behind what it needs now ([`Graph::rewrite`]). Until an
+//! Most passes take the nodes out of a graph and push them again, each after what it needs now ([`Graph::rewrite`]). Until an
 //! operand's node is pushed again, its number is that of the graph before: passes ask only for the makers of a node's own operands.
 
 use super::compilation::Compilation;

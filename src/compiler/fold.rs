@@ -244,14 +244,14 @@ fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, compilation: &Co
     made.map_err(|error| error.of(node.op.row().name, &node.label))
 }
 
-/// The bytes of its input that a slice takes, if these lie one behind the other.
+/// The bytes of its input that a slice takes, if these lie one after the other.
 fn taken_rows(graph: &Graph, op: &Op) -> Option<Range<usize>> {
     let Op::Slice(slice) = op else { return None };
     let input = graph.descriptor(slice.input);
     range_of_slice(op, &sizes(input), input)
 }
 
-/// Which bytes of its input a slice takes, if these lie one behind the other.
+/// Which bytes of its input a slice takes, if these lie one after the other.
 fn range_of_slice(op: &Op, shape: &[usize], descriptor: &Descriptor) -> Option<Range<usize>> {
     let Op::Slice(slice) = op else { return None };
     let bits = descriptor.data_type.bits();
@@ -260,7 +260,7 @@ fn range_of_slice(op: &Op, shape: &[usize], descriptor: &Descriptor) -> Option<R
         return None;
     }
     let taken: Vec<usize> = slice.sizes.iter().map(|&size| size as usize).collect();
-    // Behind the first dimension of which there is more than one, all is taken.
+    // After the first dimension of which there is more than one, all is taken.
     let first = taken.iter().position(|&size| size > 1).unwrap_or(taken.len());
     if (first + 1..taken.len()).any(|axis| taken[axis] != shape[axis]) {
         return None;

@@ -44,7 +44,7 @@ pub use arena::ALIGNMENT;
 pub use capabilities::{Capabilities, Fusing, Preferences};
 #[cfg(test)]
 pub use half_promotion::rounds;
-pub use operators::{RUNNING, behind_inputs};
+pub use operators::{RUNNING, after_inputs};
 pub use pattern::{Known, Pattern};
 pub use schedule::{Check, Place, Read, Schedule, Step, Value, ValueId};
 pub use work::{element_count, multiplications};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 /// Stands in an operator of a step for the value that the one before it makes.
 pub const RUNNING: OperandId = OperandId(u32::MAX);
 
-/// Lets fused operators find the value that they are done to behind the step's inputs.
-pub fn behind_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
+/// Lets fused operators find the value that they are done to after the step's inputs.
+pub fn after_inputs(mut fused: Vec<Op>, inputs: usize) -> Vec<Op> {
     for op in &mut fused {
         op.visit_mut(&mut |id| {
             if *id == RUNNING {

@@ -34,7 +34,7 @@ pub fn expands(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets updates along the first axis whose indices an `expand` repeats for all elements behind it be updates of slices: the layers
+/// Lets updates along the first axis whose indices an `expand` repeats for all elements after it be updates of slices: the layers
 /// of graph networks are exported so, with an index for each feature.
 pub fn slices(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
     if !graph.nodes.iter().any(|node| slice_indices(graph, &node.op).is_some()) {

@@ -1,4 +1,4 @@
-//! A file of the cache: a header of 64 bytes, and the bytes behind it, so that they are aligned where the file is mapped.
+//! A file of the cache: a header of 64 bytes, and the bytes after it, so that they are aligned where the file is mapped.
 //!
 //! ```text
 //! 0   magic, with the version of the format

@@ -369,14 +369,14 @@ fn read_head(mut file: impl Read, length: u64, number: u128, secret: u64) -> Res
 /// What a head says of a file of so many bytes; nothing where it is none.
 fn parsed(mut rest: &[u8], length: u64) -> Option<Head> {
     fn number(rest: &mut &[u8]) -> Option<usize> {
-        let (bytes, behind) = rest.split_first_chunk()?;
-        *rest = behind;
+        let (bytes, after) = rest.split_first_chunk()?;
+        *rest = after;
         u64::from_le_bytes(*bytes).try_into().ok()
     }
     fn bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
         let length = number(rest)?;
-        let (bytes, behind) = rest.split_at_checked(length)?;
-        *rest = behind;
+        let (bytes, after) = rest.split_at_checked(length)?;
+        *rest = after;
         Some(bytes.to_vec())
     }
     let first = HEADER + rest.len();
@@ -384,8 +384,8 @@ fn parsed(mut rest: &[u8], length: u64) -> Option<Head> {
     let [origin, key, label] = [(); 3].map(|()| bytes(&mut rest).and_then(|text| String::from_utf8(text).ok()));
     let description = bytes(&mut rest)?;
     let count = number(&mut rest)?;
-    let (rows, behind) = rest.as_chunks::<ROW>();
-    if rows.len() != count || !behind.is_empty() {
+    let (rows, after) = rest.as_chunks::<ROW>();
+    if rows.len() != count || !after.is_empty() {
         return None;
     }
     let row = |row: &[u8; ROW]| {

@@ -199,7 +199,7 @@ impl Content for Computed {
 
 /// The greatest magnitude; no number where one is none.
 pub fn greatest(numbers: impl Iterator<Item = f32>) -> f32 {
-    // Magnitudes are in the order of their bits, and behind all of them what is no number.
+    // Magnitudes are in the order of their bits, and after all of them what is no number.
     f32::from_bits(numbers.map(|number| number.abs().to_bits()).fold(0, u32::max))
 }
 

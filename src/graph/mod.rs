@@ -386,7 +386,7 @@ impl GraphBuilder {
         Ok(&self.nodes[node as usize].outputs)
     }
 
-    /// Gives a transposed convolution groups of as many input channels each, by channels of zeros behind the others. The
+    /// Gives a transposed convolution groups of as many input channels each, by channels of zeros after the others. The
     /// specification's steps accept any number of groups and do not say which channels are in which: each group takes as many
     /// as the first one, as long as there are any.
     fn with_equal_groups(&mut self, op: Op, label: &str) -> Result<Op> {

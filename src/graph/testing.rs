@@ -33,7 +33,7 @@ pub fn check(name: &str, operands: &[(DataType, &[u32])], values: &[Value], expe
     assert!(fits, "{name} of {operands:?} with {values:?}\n   found {found:?}\nexpected {expected:?}");
 }
 
-/// Checks that a graph is valid: nodes stand behind what they use, operands know the nodes that make them, and what is said of
+/// Checks that a graph is valid: nodes stand after what they use, operands know the nodes that make them, and what is said of
 /// these is what the rules say.
 pub fn check_graph(graph: &Graph) {
     let mut checked = GraphBuilder::new(Arc::new(Limits::everything()));

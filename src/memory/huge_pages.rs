@@ -171,7 +171,7 @@ impl Filling {
             self.used = 0;
         }
         let block = self.block.clone()?;
-        // SAFETY: `used` is at most the block's length, since there is room behind it.
+        // SAFETY: `used` is at most the block's length, since there is room after it.
         let start = unsafe { block.start.add(self.used) };
         self.used += padded;
         self.expected = self.expected.saturating_sub(padded);

@@ -134,7 +134,7 @@ impl Arriving {
         }
     }
 
-    /// Whether they lie in runs, and not behind each other.
+    /// Whether they lie in runs, and not one after the other.
     pub fn is_in_runs(&self) -> bool {
         matches!(self.0.to, Target::Runs(..))
     }

@@ -86,7 +86,7 @@ fn opened(call: &Call<'_>, index: usize) -> Result<(Handle, Arc<Decoder>)> {
 }
 
 /// `decoderFigures(decoder)`: `[steps, runs, promptTokens, reason, guessed, right, reason, …]`, with the reasons why steps do not run together and why guesses
-/// are not checked, or empty ones; behind them the figures of what calls keep by default ([`prefix_figures`]).
+/// are not checked, or empty ones; after them the figures of what calls keep by default ([`prefix_figures`]).
 pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (_, decoder) = opened(call, 0)?;
     let (figures, refusal) = decoder.figures();
@@ -285,7 +285,7 @@ fn words(scope: Scope<'_>, value: Value<'_>) -> Result<Vec<u32>> {
     Ok(bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
 }
 
-/// `appendTokens(session, sequence, ids)`: adds tokens behind the one that was chosen.
+/// `appendTokens(session, sequence, ids)`: adds tokens after the one that was chosen.
 pub fn append<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     session(call, 0)?.append(call.unsigned(1)? as usize, &words(call.scope, call.value(2))?)?;
     Ok(None)

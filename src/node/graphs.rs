@@ -45,7 +45,7 @@ pub struct Graph {
     pub id: GraphId,
     /// Once it was built.
     pub placements: Arc<OnceLock<Placements>>,
-    /// Of a model's plan, once it was made: what is to be done behind the graph.
+    /// Of a model's plan, once it was made: what is to be done after the graph.
     pub part: Option<Arc<OnceLock<Arc<CompiledPart>>>>,
     /// For what describes it. Its constants and its memory are counted by the context.
     _held: Held,

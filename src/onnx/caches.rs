@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Branches within branches are looked into so deep.
 pub(super) const MOST_NESTED: usize = 4;
 
-/// An input and the output that has what comes behind it along an axis.
+/// An input and the output that has what comes after it along an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvCache {
     pub past: String,

@@ -253,7 +253,7 @@ impl Emit<'_> {
     /// One more dimension, of size 1, before an axis.
     pub fn insert_axis(&mut self, input: OperandId, axis: usize) -> Mapped<OperandId> {
         if let Some(Turned { of, mut permutation }) = self.transposed.get(&input).cloned() {
-            // Behind the others in memory, where it moves none of them.
+            // After the others in memory, where it moves none of them.
             let mut shape = self.shape(of);
             permutation.insert(axis, shape.len());
             shape.push(1);

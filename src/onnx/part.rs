@@ -56,7 +56,7 @@ pub enum Export {
 pub struct Part {
     /// Nothing where there is nothing to compute. Its inputs have the qualified names of what the part was given.
     pub graph: Option<Graph>,
-    /// What exists behind the part, by qualified names; everything else is needed no longer.
+    /// What exists after the part, by qualified names; everything else is needed no longer.
     pub exports: Vec<(String, Export)>,
     /// Nothing for the last part, after which the model's outputs exist.
     pub next: Option<Next>,
@@ -88,7 +88,7 @@ pub struct Cut {
 }
 
 impl Given {
-    /// What an export is for the part behind it.
+    /// What an export is for the part after it.
     pub fn of(export: &Export, given: &Givens) -> Given {
         match export {
             Export::Result { element, shape, .. } => Given::Operand { element: *element, shape: shape.clone() },

@@ -109,7 +109,7 @@ pub fn slice(
         } else {
             // Of nothing the start is -1, the same as the end.
             let start = start.max(0).min(size - 1);
-            // Behind the last element there is nothing to take backwards; onnxruntime reads these two as "all that is left".
+            // After the last element there is nothing to take backwards; onnxruntime reads these two as "all that is left".
             let is_open = matches!(ends[i], i64::MAX | OPEN_END_32);
             (start, start - if is_open { -1 } else { end.clamp(-1, size - 1) })
         };

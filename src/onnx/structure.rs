@@ -158,12 +158,12 @@ impl Window<'_> {
     fn walk(&mut self, message: Message, range: Range<usize>, large: &mut Vec<Range<usize>>) -> Result<bool> {
         let mut at = range.start;
         while at < range.end {
-            let Some((key, behind)) = self.varint(at, range.end)? else { return Ok(false) };
+            let Some((key, after)) = self.varint(at, range.end)? else { return Ok(false) };
             let next = match key & 7 {
-                0 => self.varint(behind, range.end)?.map(|(_, behind)| behind),
-                1 => Some(behind + 8),
-                5 => Some(behind + 4),
-                2 => match self.varint(behind, range.end)? {
+                0 => self.varint(after, range.end)?.map(|(_, after)| after),
+                1 => Some(after + 8),
+                5 => Some(after + 4),
+                2 => match self.varint(after, range.end)? {
                     Some((length, first)) if length <= range.end - first => {
                         let value = first..first + length;
                         match message.nested(key >> 3) {

@@ -100,7 +100,7 @@ impl CompiledPart {
         self.next.is_none()
     }
 
-    /// The nodes at which the model is cut behind the part.
+    /// The nodes at which the model is cut after the part.
     pub fn cuts(&self) -> &[crate::onnx::Cut] {
         self.next.as_ref().map_or(&[], |next| &next.cuts)
     }

@@ -1,6 +1,6 @@
 //! What all plans of a model keep, counted in one place: when it is too much the least recently used ones go, whoever has them.
 //!
-//! Script has the plans of first parts, which it finds by shapes. Those of later parts and of the bodies of loops are behind the part that
+//! Script has the plans of first parts, which it finds by shapes. Those of later parts and of the bodies of loops belong to the part that
 //! they follow ([`super::plans`]), and go with it. Each use is told here. Which plans of script's are to go, script hears when it next
 //! tells of one.
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a part counts for beside what its graph keeps: what is to be done behind it.
+/// What a part counts for beside what its graph keeps: what is to be done after it.
 const PART: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Forget for State {
         let mut slots = lock(&self.0);
         let key = slots.iter().find(|(_, kept)| kept.number == Some(plan)).map(|(key, _)| key.clone());
         let gone = key.and_then(|key| slots.remove(&key));
-        // What is behind it goes with it.
+        // What is after it goes with it.
         drop(slots);
         drop(gone);
     }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(made(&plans, [20], 1), 1);
     }
 
-    /// Parts behind parts, and script's plans, are of one cache.
+    /// Parts after parts, and script's plans, are of one cache.
     #[test]
     fn all_plans_of_a_model_are_counted_together() {
         let cache = Arc::<PlanCache>::default();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(made(&first.later, [0], third - PART), 1);
         assert_eq!((cache.count().0, cache.take_leaving()), (3, vec![]));
         cache.touch(script);
-        // Another one behind the first part: that itself is the oldest, and goes with all behind it, once nobody runs it.
+        // Another one after the first part: that itself is the oldest, and goes with all after it, once nobody runs it.
         assert_eq!(made(&first.later, [1], third - PART), 1);
         assert_eq!(cache.count().0, 3);
         drop(first);

@@ -204,7 +204,7 @@ impl Run {
         Ok((carried, collected))
     }
 
-    /// A Scan of version 8: each place of the first axis by itself, and as far as `lengths` says; what is collected has zeros behind that.
+    /// A Scan of version 8: each place of the first axis by itself, and as far as `lengths` says; what is collected has zeros after that.
     fn scan_batches(
         &mut self,
         scan: &Scan<'_>,

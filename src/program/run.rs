@@ -271,7 +271,7 @@ impl Run {
         }
     }
 
-    /// The outputs of the model, of what exists behind its last part.
+    /// The outputs of the model, of what exists after its last part.
     fn finish(&self, values: &Values) -> Result<Vec<Output>> {
         let mut wanted = Vec::new();
         let mut tensors: Vec<&OwnedTensor> = Vec::new();
@@ -354,7 +354,7 @@ impl Run {
         }
     }
 
-    /// From a part on: what exists behind the last one, by name.
+    /// From a part on: what exists after the last one, by name.
     pub fn run_from(&mut self, body: Option<&Body>, mut part: Arc<CompiledPart>, mut values: Values) -> Result<Values> {
         loop {
             match self.advance(body, &part, values)? {
@@ -364,7 +364,7 @@ impl Run {
         }
     }
 
-    /// Runs a part, and what is to be done behind it.
+    /// Runs a part, and what is to be done after it.
     fn advance(&mut self, body: Option<&Body>, part: &CompiledPart, mut values: Values) -> Result<Then> {
         self.is_wanted()?;
         // Steps may take any time, and draw random numbers.

@@ -200,7 +200,7 @@ fn three_values_that_leave_the_type_on_the_way() {
             };
             let orders = [[0, 1, 2], [0, 2, 1], [2, 0, 1], [2, 1, 0]];
             let lines: Vec<[Scalar; 3]> = triples.iter().flat_map(|x| orders.map(|order| order.map(|i| x[i]))).collect();
-            // Behind each other, beside each other, and far apart in long lines of what changes nothing.
+            // After each other, beside each other, and far apart in long lines of what changes nothing.
             let neutral = match (row.name, data_type.is_float()) {
                 ("reduceProduct" | "cumulativeProduct", true) => Scalar::Float(1.0),
                 ("reduceProduct" | "cumulativeProduct", false) => Scalar::Integer(1),

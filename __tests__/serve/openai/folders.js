@@ -60,7 +60,7 @@ function scriptedModel(size, followers) {
   return tableModel(size, table);
 }
 
-/** The same with any table: the logits behind each token. */
+/** The same with any table: the logits after each token. */
 function tableModel(size, table) {
   const nodes = [
     { op: 'Gather', inputs: ['table', 'input_ids'], outputs: ['logits'], attributes: { axis: 0 } },
@@ -190,7 +190,7 @@ const SCRIPTS = {
   // It goes on for ever.
   L: ['la', ' li', ' lu', 'la'],
   T: ['<tool_call>', '\n{"name": "weather", "arguments": ', '{"city": "Paris"}}\n', '</tool_call>', END],
-  // What a template writes behind the answer of a tool ends with Z.
+  // What a template writes after the answer of a tool ends with Z.
   Z: ['It rains.', END],
 };
 

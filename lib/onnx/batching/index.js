@@ -3,7 +3,7 @@
 // Dynamic batching: runs that wait for the same model are run as one.
 //
 // One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows (families.js), and apart from the
-// length of a text if texts can be filled up behind their ends (../lengths.js). When the run ends, what has gathered of the oldest family goes
+// length of a text if texts can be filled up after their ends (../lengths.js). When the run ends, what has gathered of the oldest family goes
 // together, of texts those whose lengths are nearest to that of the first (grouping.js). Each caller gets its rows of the results in memory of its
 // own, up to the end of its text (joined-runs.js). If a joined run fails, each of its requests is run alone, so that the error reaches only the caller
 // that has caused it.

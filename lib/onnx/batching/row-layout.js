@@ -88,7 +88,7 @@ class RowLayout {
   }
 
   /**
-   * The inputs of texts of different lengths, filled up behind their ends.
+   * The inputs of texts of different lengths, filled up after their ends.
    * @param {Family} family
    * @param {Waiting[]} group
    * @param {number} all their rows

@@ -91,7 +91,7 @@ impl<'a> Elements<'a> {
         Elements { first: self.first + first, ..self }
     }
 
-    /// Where one of them is, or will be; for one behind the last, any address.
+    /// Where one of them is, or will be; for one after the last, any address.
     pub fn address(&self, element: usize) -> *const f32 {
         let start = match &self.bytes {
             Incoming::There(bytes) => bytes.as_ptr(),

@@ -187,7 +187,7 @@ impl ThreadPool {
         shared.affinity.keep(host_thread);
         shared.work_for(of.clone());
         shared.at_rest.store(false, Ordering::SeqCst);
-        shared.wake_behind(0);
+        shared.wake_next(0);
         work()
     }
 
@@ -213,7 +213,7 @@ impl ThreadPool {
         let region = Region(shared);
         let role = Taken::take(Role::Busy);
         if cost >= WORTH_WAKING {
-            shared.wake_behind(0);
+            shared.wake_next(0);
         }
         shared.take_pieces(0, body);
         drop(role);
@@ -338,11 +338,11 @@ impl PoolState {
         while asleep.load(Ordering::Acquire) {
             park();
         }
-        self.wake_behind(me);
+        self.wake_next(me);
     }
 
     /// Each member wakes two others, so that it takes nobody long.
-    fn wake_behind(&self, me: usize) {
+    fn wake_next(&self, me: usize) {
         for member in [2 * me + 1, 2 * me + 2] {
             let is_asleep = self.asleep.get(member).is_some_and(|asleep| asleep.0.load(Ordering::SeqCst));
             if is_asleep

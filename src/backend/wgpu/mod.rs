@@ -66,7 +66,7 @@
 //!
 //! * Indices that come from data are clamped by the kernel; wgpu's bounds checks are on besides.
 //! * Errors of the device are looked for with error scopes ([`runtime::device::Device::checked`]); none panics.
-//! * Memory that the arena gives is never assumed to be zero, nor what is behind a tensor's last element.
+//! * Memory that the arena gives is never assumed to be zero, nor what is after a tensor's last element.
 
 mod capabilities;
 mod foreign;

@@ -114,7 +114,7 @@ impl Layout {
         }
     }
 
-    /// The states behind the last positions, of past and input [batch, channels, positions].
+    /// The states after the last positions, of past and input [batch, channels, positions].
     fn states(&self, all: OperandId, emit: &mut Emit<'_>) -> Mapped<Value> {
         let (window, remembered, of_state) = (self.window, self.remembered, self.of_state());
         let mut slots = Vec::new();
@@ -200,7 +200,7 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     Ok([output.into(), state].into_iter().chain(captured.map(Value::from)).collect())
 }
 
-/// The first rows of [batch, rows, channels], or all and zeros behind them.
+/// The first rows of [batch, rows, channels], or all and zeros after them.
 fn padded_rows(rows: OperandId, count: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let &[batches, length, channels] = &emit.shape(rows)[..] else { return Err("rows of another rank than 3".into()) };
     let first = emit.slice_axis(rows, 1, 0, length.min(count))?;

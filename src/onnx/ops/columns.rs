@@ -26,7 +26,7 @@ struct Dimension {
 
 impl Dimension {
     /// For each pixel the elements of `[block, count]` that are added up there. A list that is shorter than the longest one is
-    /// filled up with the place behind all of them.
+    /// filled up with the place after all of them.
     fn places(&self) -> Mapped<Vec<Vec<i64>>> {
         let [stride, dilation, count] = [self.stride, self.dilation, self.count].map(i64::from);
         let mut places = memory::filled(Vec::new(), self.image as usize)?;

@@ -1,4 +1,4 @@
-//! Recurrent networks whose sequences have different lengths, by WebNN's own operators. What comes behind the end of a
+//! Recurrent networks whose sequences have different lengths, by WebNN's own operators. What comes after the end of a
 //! sequence changes nothing before it, and is left out of the results; backwards, each sequence is turned around first.
 
 use super::order::reversed;

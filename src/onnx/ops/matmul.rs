@@ -139,7 +139,7 @@ fn integer_gemm(node: &Node<'_>, [a, b]: [OperandId; 2], c: Option<OperandId>, e
     emit.add(product, c)
 }
 
-/// FusedMatMul of com.microsoft: `trans` exchanges the last two axes of an operand, `transBatch` moves its first axis behind the other batch
+/// FusedMatMul of com.microsoft: `trans` exchanges the last two axes of an operand, `transBatch` moves its first axis after the other batch
 /// axes before that, and the result is scaled.
 pub fn fused_matmul(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let mut operands = [emit.input(node, 0)?, emit.input(node, 1)?];

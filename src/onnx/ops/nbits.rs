@@ -125,7 +125,7 @@ fn in_shape(node: &Node<'_>, position: usize, shape: &[u32], emit: &mut Emit<'_>
 
 /// Steps in depth in the order of the groups that `g_idx` puts them into.
 struct Groups {
-    /// For each step of the sorted weights the one that it was; nothing behind the end of a group that does not fill its last block.
+    /// For each step of the sorted weights the one that it was; nothing after the end of a group that does not fill its last block.
     order: Vec<Option<usize>>,
     /// The group of each block.
     of_blocks: Vec<usize>,

@@ -40,7 +40,7 @@ impl Place {
         Some(self.whole.saturating_add(up.into()))
     }
 
-    /// Whether it is not before 0 and not behind the last element.
+    /// Whether it is not before 0 and not after the last element.
     pub fn is_within(self, last: i64) -> bool {
         self.whole >= 0 && (self.whole < last || self.whole == last && self.rest == 0.0)
     }

@@ -105,14 +105,14 @@ fn norm_of(order: u32, pool: Pool2d) -> NormPool2d {
     }
 }
 
-/// The number of windows. Rounded up, one that would begin behind the input and the padding before it does not count.
+/// The number of windows. Rounded up, one that would begin after the input and the padding before it does not count.
 pub fn output_size(window: &Window, sizes: [u32; 2], dimension: usize, up: bool) -> Mapped<u32> {
     let (before, after) = (u64::from(window.pads[dimension].0), u64::from(window.pads[dimension].1));
     let (length, stride) = (u64::from(sizes[dimension]), u64::from(window.strides[dimension]));
     let room = (length + before + after).checked_sub(window.extent(dimension)).ok_or("a window larger than the input")?;
     let count = if up { room.div_ceil(stride) + 1 } else { room / stride + 1 };
-    let last_begins_behind = up && (count - 1) * stride >= length + before;
-    crate::onnx::node::size(count - u64::from(last_begins_behind))
+    let last_begins_after = up && (count - 1) * stride >= length + before;
+    crate::onnx::node::size(count - u64::from(last_begins_after))
 }
 
 fn pool_of(kind: Pool2dKind, input: OperandId, window: &Window, padding: [u32; 4]) -> Pool2d {
@@ -129,7 +129,7 @@ fn pool_of(kind: Pool2dKind, input: OperandId, window: &Window, padding: [u32; 4
     }
 }
 
-/// An average that counts the zeros of the padding (but not what rounding up adds behind it).
+/// An average that counts the zeros of the padding (but not what rounding up adds after it).
 fn counting_padding(input: OperandId, window: &Window, output_sizes: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(input);
     let sizes = [shape[2], shape[3]];

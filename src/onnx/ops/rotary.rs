@@ -22,7 +22,7 @@ pub fn contributed(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         return Err("the attribute scale is not supported".into());
     }
     let (input, positions, cos, sin) = (emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?, emit.input(node, 3)?);
-    // Sequences of different lengths that lie behind each other: each token has a position of its own, and there may be more of
+    // Sequences of different lengths that lie one after the other: each token has a position of its own, and there may be more of
     // them than the caches have rows.
     let is_packed = node.flag("is_packed_batching", false)?;
     let (length, most) = (sequence_length(input, emit)?, emit.shape(cos).first().copied().unwrap_or(0));

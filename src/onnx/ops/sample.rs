@@ -215,10 +215,10 @@ fn tap(x: OperandId, weight: Option<OperandId>, whole: f64, outside: Outside, em
                 let turns = emit.unary(UnaryKind::Floor, turns)?;
                 let begin = emit.with(BinaryKind::Mul, turns, period)?;
                 let rest = emit.sub(x, begin)?;
-                let behind = emit.compare(LogicalKind::Greater, rest, last)?;
+                let after = emit.compare(LogicalKind::Greater, rest, last)?;
                 let mirror = emit.scalar(DataType::Float32, mirror)?;
                 let reflected = emit.sub(mirror, rest)?;
-                position = emit.select(behind, reflected, rest)?;
+                position = emit.select(after, reflected, rest)?;
             }
         }
     }

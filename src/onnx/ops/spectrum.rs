@@ -112,7 +112,7 @@ pub fn dft(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     }
     let (real, imaginary) = apart(input, emit)?;
     let inputs = length.min(shape[at]);
-    // The axis last. What is behind the length is left out, and what is missing is 0.
+    // The axis last. What is after the length is left out, and what is missing is 0.
     let mut permutation: Vec<usize> = (0..rank - 1).collect();
     permutation.swap(at, rank - 2);
     let prepared = |part: OperandId, emit: &mut Emit<'_>| -> Mapped<OperandId> {

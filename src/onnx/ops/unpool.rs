@@ -56,7 +56,7 @@ impl Side {
         Ok(sides)
     }
 
-    /// Where in the input a window has its element of that number; padding is before 0, or behind the end.
+    /// Where in the input a window has its element of that number; padding is before 0, or after the end.
     fn place(&self, window: u32, element: u32) -> i64 {
         i64::from(window) * i64::from(self.stride) + i64::from(element) * i64::from(self.dilation) - i64::from(self.before)
     }
@@ -197,7 +197,7 @@ pub fn max_unpool(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if own == target {
         return one(result);
     }
-    // A larger output has zeros behind.
+    // A larger output has zeros after.
     let ending =
         target.iter().zip(&own).map(|(&target, &own)| target.checked_sub(own).ok_or("a smaller output than the pool had"));
     let ending_padding = ending.collect::<Result<Vec<u32>, _>>()?;

@@ -112,7 +112,7 @@ impl Window {
         })
     }
 
-    /// How far the last window reaches behind the padded input.
+    /// How far the last window reaches beyond the padded input.
     pub fn excess(&self, sizes: [u32; 2], output_sizes: [u32; 2], dimension: usize) -> Mapped<u32> {
         let last = u64::from(output_sizes[dimension]).checked_sub(1).ok_or("a pool without windows")?;
         let reach = last * u64::from(self.strides[dimension]) + self.extent(dimension);

@@ -142,7 +142,7 @@ fn what_would_mix_sequences_stays_apart() {
     }
 }
 
-/// Steps of some sequences, and a piece of so many tokens behind them, of which all outputs are wanted, or only the cache.
+/// Steps of some sequences, and a piece of so many tokens after them, of which all outputs are wanted, or only the cache.
 fn with_piece(
     rows: &[u32],
     tokens: u32,

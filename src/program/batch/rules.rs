@@ -297,12 +297,12 @@ impl RowAnalysis<'_> {
     fn product(&self, a: OperandId, b: OperandId, output: OperandId, rows: Rows) -> Found {
         let axis = rows.ok_or(SEEN)?;
         let rank = self.shape(output).len();
-        // From behind: 0 for columns, 1 for rows, and then the stack.
-        let behind = |id: OperandId| self.rows(id).map(|axis| self.shape(id).len() - 1 - axis);
-        match (behind(a), behind(b)) {
+        // From the end: 0 for columns, 1 for rows, and then the stack.
+        let after = |id: OperandId| self.rows(id).map(|axis| self.shape(id).len() - 1 - axis);
+        match (after(a), after(b)) {
             (Some(1), None) if axis + 2 == rank => along(axis),
             (None, Some(0)) if axis + 1 == rank => along(axis),
-            (a_behind, b_behind) if axis + 2 < rank && [a_behind, b_behind].iter().flatten().all(|&place| place > 1) => {
+            (a_after, b_after) if axis + 2 < rank && [a_after, b_after].iter().flatten().all(|&place| place > 1) => {
                 self.aligned(&[a, b], output, rows).map(|axis| vec![Some(axis)])
             }
             _ => refused("it sums over rows"),
@@ -337,7 +337,7 @@ impl RowAnalysis<'_> {
         along(axis)
     }
 
-    /// A recurrent network, whose states are those of the rows: the axis of states, and behind that of the directions and of steps.
+    /// A recurrent network, whose states are those of the rows: the axis of states, and after that of the directions and of steps.
     fn recurrent(
         &self,
         inputs: &[OperandId],

@@ -1,7 +1,7 @@
 //! The engine for models with caches. `run()` ([`super::steps`]) and `generate()` ([`super::decoder`]) use it.
 //!
 //! - A *sequence* has the rows of each cache, and states ([`memory`]). Rows never change, so sequences share memory until they diverge:
-//!   a step appends in place behind the last rows, and copies them otherwise ([`rows`]).
+//!   a step appends in place after the last rows, and copies them otherwise ([`rows`]).
 //! - A *step* runs one plan on one sequence, or on several ([`run`]). Whoever wants it gives a value for each input ([`Step`]); the engine appends.
 //! - A *plan* is the whole model as one graph for a number of new tokens and of rows ([`plan`]). It knows no sequence.
 //! - A *bucket* is a range of lengths that share a plan ([`bucket`]): the rows in front are padding. That padding changes nothing is proved
@@ -25,7 +25,7 @@ mod tests;
 
 pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
 pub use memory::{HostMemory, Memory};
-pub use plan::{Importing, Output, Plan, StepGraph, input_behind, refused};
+pub use plan::{Importing, Output, Plan, StepGraph, aliased_input, refused};
 pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};

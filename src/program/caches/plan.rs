@@ -261,7 +261,7 @@ fn inputs_of(
 }
 
 /// The input that an output is another name of.
-pub fn input_behind(graph: &Graph, mut id: OperandId) -> Option<&str> {
+pub fn aliased_input(graph: &Graph, mut id: OperandId) -> Option<&str> {
     loop {
         match &graph.operands[id.0 as usize].source {
             From::Input { name } => return Some(name),

@@ -1,4 +1,4 @@
-//! The rows of one cache: one after the other in memory with room to grow, behind rows of padding (zeros).
+//! The rows of one cache: one after the other in memory with room to grow, after rows of padding (zeros).
 //!
 //! [`Rows`] are the first rows of such memory, and several sequences may have rows of the same memory. A step appends to them in
 //! place if nobody has appended before, and else to a copy. [`Append`] is the room that one step has for that: it becomes the new rows, or
@@ -151,7 +151,7 @@ struct Room {
     memory: Arc<Memory>,
     /// Rows of zeros before the first one.
     padding: usize,
-    /// Rows that there is memory for behind these.
+    /// Rows that there is memory for after these.
     capacity: usize,
     /// The first ones, which others have, too, and do not count.
     shared: usize,
@@ -315,7 +315,7 @@ impl Rows {
     }
 }
 
-/// Room behind rows that one step may write.
+/// Room after rows that one step may write.
 #[derive(Debug)]
 pub struct Append {
     store: Arc<Store>,
@@ -326,7 +326,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Room for a step behind the first rows of `past`, or behind nothing. `like` is a value whose rows come first. `copies` are to be made
+    /// Room for a step after the first rows of `past`, or after nothing. `like` is a value whose rows come first. `copies` are to be made
     /// before the step.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ impl Append {
         state.used = span.had + span.new;
         let spares = std::mem::take(&mut state.spares);
         drop(state);
-        // Rows behind those that count are written over.
+        // Rows after those that count are written over.
         past.count = past.count.min(if is_alone { span.had } else { past.count });
         Ok(Append { store: past.store.clone(), room, span, spares, is_kept: false })
     }
@@ -447,7 +447,7 @@ mod tests {
     use super::*;
     use crate::graph::DataType;
 
-    /// Appends numbers behind the first rows of `past`.
+    /// Appends numbers after the first rows of `past`.
     fn append(past: Option<&mut Rows>, padding: usize, had: usize, new: &[u8]) -> Append {
         let timeline = Arc::new(TimelineHandle::new(|_| Ok(()), Err, || 0, false));
         let (usage, failures) = Default::default();

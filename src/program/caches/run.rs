@@ -86,7 +86,7 @@ pub fn run_all<S: Step>(
         results: Vec::new(),
         kept: Default::default(),
         before: Copies::default(),
-        behind: Copies::default(),
+        after: Copies::default(),
     };
     // Inputs may lie in outputs.
     for output in 0..plan.outputs.len() {
@@ -110,9 +110,9 @@ struct Run<'a> {
     results: Vec<Option<Pending>>,
     /// What inputs are in: the graph works on the memory of these until the run has ended.
     kept: (Vec<Bytes>, Vec<Arc<Memory>>, Vec<Arc<Bytes>>),
-    /// Copies on the device that are made before the run, and behind it.
+    /// Copies on the device that are made before the run, and after it.
     before: Copies,
-    behind: Copies,
+    after: Copies,
 }
 
 /// Memory that an output is written into.
@@ -146,7 +146,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Rows of a cache with new ones behind them. On a device they are where the cache is if the graph appends to what is there
+    /// Rows of a cache with new ones after them. On a device they are where the cache is if the graph appends to what is there
     /// (`is_in_place`) and can have it where they begin; else in a spare, of which the new ones are copied.
     fn append(&mut self, past: Option<&mut Rows>, like: &Descriptor, span: Span, is_in_place: bool) -> Result<(Operand, Append)> {
         let mut append = Append::new(past, like, span, self.allocator, &mut self.before)?;
@@ -164,7 +164,7 @@ impl Run<'_> {
             (Memory::Device(tensor), None) => {
                 let tensor = tensor.clone();
                 let spare = append.spare(true, like, self.allocator)?;
-                self.behind.add((&spare, read), (&tensor, first + read), all - read);
+                self.after.add((&spare, read), (&tensor, first + read), all - read);
                 whole(&spare)
             }
         };
@@ -234,7 +234,7 @@ impl Run<'_> {
             }
             // A graph that reads it elsewhere too.
             (Memory::Host(memory), ..) => {
-                // SAFETY: the step writes behind these rows, and nobody else does.
+                // SAFETY: the step writes after these rows, and nobody else does.
                 let bytes = Bytes::copy_of(unsafe { memory.part(first, read) })?;
                 self.give(bytes);
                 return Ok(());
@@ -265,7 +265,7 @@ impl Run<'_> {
 
     /// Waits for the end of the run.
     fn end(self, caller: Caller) -> Result<Vec<Option<OutputValue>>> {
-        let Run { allocator, plan, inputs, outputs, results, kept, before, behind, .. } = self;
+        let Run { allocator, plan, inputs, outputs, results, kept, before, after, .. } = self;
         let Allocator { timeline, failures, .. } = allocator;
         let Caller { method, label, watch } = caller;
         let compute = |done| Task::Compute(Compute { graph: plan.graph, inputs, outputs, method, label, watch, done });
@@ -273,7 +273,7 @@ impl Run<'_> {
         drop(kept);
         // What was asked for before is known by now, and why it failed is worth more.
         failures.check().and(ended)?;
-        behind.make(timeline)?;
+        after.make(timeline)?;
         let result = |pending| match pending {
             Pending::Append(append) => OutputValue::Rows(append.keep()),
             Pending::State(memory) => OutputValue::State(memory),

@@ -102,7 +102,7 @@ impl DraftModel {
         for place in 0..most {
             let mut going: Vec<&mut Drafted<'_>> =
                 all.iter_mut().filter(|one| one.count > place && one.guesses.len() == place).collect();
-            let behind = going.iter().map(|one| one.ids.len() - one.memory.sequence.tokens.len().min(one.ids.len())).max();
+            let after = going.iter().map(|one| one.ids.len() - one.memory.sequence.tokens.len().min(one.ids.len())).max();
             let step = Instant::now();
             let feeds = going.iter_mut().map(|one| self.feed_of(one)).collect();
             let fed = self.decoder.feed(self.call, feeds, watch);
@@ -116,7 +116,7 @@ impl DraftModel {
                 one.guesses.push(choice.id);
             }
             // A prompt, or what was said without guesses, takes longer.
-            if place > 0 || behind.is_some_and(|behind| behind <= 2) {
+            if place > 0 || after.is_some_and(|after| after <= 2) {
                 let time = step.elapsed().as_secs_f64();
                 self.time = Some(self.time.map_or(time, |known| known + (time.min(2.0 * known) - known) / 8.0));
             }

@@ -23,12 +23,12 @@ pub(super) struct Generation {
     checking: Option<Checking>,
 }
 
-/// Guesses that the model has seen, while tokens are chosen behind them.
+/// Guesses that the model has seen, while tokens are chosen after them.
 #[derive(Debug)]
 struct Checking {
-    /// Those that no token was chosen for yet, and the logits behind each.
+    /// Those that no token was chosen for yet, and the logits after each.
     left: VecDeque<(u32, Vec<f32>)>,
-    /// The logits behind the last one that was right.
+    /// The logits after the last one that was right.
     logits: Option<Vec<f32>>,
     guessed: usize,
     right: usize,
@@ -41,7 +41,7 @@ impl Generation {
         Generation { feed, occurrences, random, copy_of: None, guesser, drafted: Memory::default(), checking: None }
     }
 
-    /// A step has ended: gives the logits behind the last token.
+    /// A step has ended: gives the logits after the last token.
     ///
     /// # Errors
     /// Those of the step.
@@ -77,7 +77,7 @@ impl Generation {
         Ok(choice)
     }
 
-    /// Adds a token behind the last one. The model has seen it if it was guessed.
+    /// Adds a token after the last one. The model has seen it if it was guessed.
     pub fn take(&mut self, id: u32, decoder: &Decoder) {
         self.occurrences.add(id);
         if let Some(guesser) = &mut self.guesser {
@@ -97,17 +97,17 @@ impl Generation {
         self.checking.is_some() || !self.feed.pending.is_empty()
     }
 
-    /// Whether the last token was guessed, and nothing has asked for the logits behind it.
+    /// Whether the last token was guessed, and nothing has asked for the logits after it.
     pub fn has_logits(&self) -> bool {
         self.checking.as_ref().is_some_and(|checking| checking.logits.is_some())
     }
 
-    /// The logits behind a token that was guessed, once.
+    /// The logits after a token that was guessed, once.
     pub fn next_logits(&mut self) -> Option<Vec<f32>> {
         self.checking.as_mut()?.logits.take()
     }
 
-    /// Goes back to the guesses that were right. The model has not seen the token behind these: the one that was chosen, or if none was, the last
+    /// Goes back to the guesses that were right. The model has not seen the token after these: the one that was chosen, or if none was, the last
     /// one that it has seen.
     pub fn settle(&mut self, decoder: &Decoder, chosen: Option<u32>) {
         let Some(Checking { left, guessed, right, longer, .. }) = self.checking.take() else { return };

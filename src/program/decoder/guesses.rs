@@ -1,7 +1,7 @@
 //! Guesses of the next tokens, which the model checks in one step.
 //!
 //! - A sequence guesses what followed the last time it said the same ([`Lookup`]), or what a smaller model says ([`super::draft`]).
-//! - A step that checks guesses gives the logits behind each of them. Tokens are chosen from these one by one, as without guesses, up to the first
+//! - A step that checks guesses gives the logits after each of them. Tokens are chosen from these one by one, as without guesses, up to the first
 //!   one that was not guessed. A guess is right exactly if it is chosen, so guesses change neither the tokens of a seed nor how probable any tokens
 //!   are. Then the sequence goes back to what was right.
 //! - Guesses are checked where that is expected to be faster, by how often they were right ([`Rate`]) and by how long steps take ([`Costs`]).
@@ -87,9 +87,9 @@ impl Guessing {
 /// Where a sequence has said the same before.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lookup {
-    /// By two tokens: the place behind them, the last time that they came and something followed.
+    /// By two tokens: the place after them, the last time that they came and something followed.
     latest: HashMap<[u32; 2], u32>,
-    /// By place: the one before it behind the same two tokens; 0 for none.
+    /// By place: the one before it after the same two tokens; 0 for none.
     earlier: Vec<u32>,
 }
 
@@ -98,7 +98,7 @@ const MOST_ALIKE: usize = 16;
 const MOST_PLACES: usize = 32;
 
 impl Lookup {
-    /// A token is about to come behind these.
+    /// A token is about to come after these.
     fn push(&mut self, before: &[u32]) {
         let earlier = match *before {
             [.., a, b] => self.latest.insert([a, b], before.len() as u32),
@@ -125,7 +125,7 @@ impl Lookup {
         if most == 0 {
             return (0, Vec::new());
         }
-        // Behind the last token it goes on with what is guessed.
+        // After the last token it goes on with what is guessed.
         let mut guesses: Vec<u32> = Vec::with_capacity(count);
         for place in best..best + count {
             guesses.push(if place < ids.len() { ids[place] } else { guesses[place - ids.len()] });
@@ -294,7 +294,7 @@ impl Guesser {
     /// How many guesses may be made now.
     pub fn room(&self) -> usize {
         let most = if self.account.allows() { MOST } else { 0 };
-        // One is chosen behind the last guess.
+        // One is chosen after the last guess.
         self.fixed.unwrap_or(most).min(MOST).min(self.left.saturating_sub(1))
     }
 
@@ -392,7 +392,7 @@ impl Decoder {
         ready
     }
 
-    /// Has a plan made that checks guesses behind so many tokens, unless somebody has tried.
+    /// Has a plan made that checks guesses after so many tokens, unless somebody has tried.
     fn make_ready(self: &Arc<Self>, sequence: &Sequence, size: usize, length: usize) {
         let form = self.form_of_guesses(sequence, size);
         let extent = self.extent_of(&form, length);

@@ -61,7 +61,7 @@ pub enum Role {
     /// The embeddings of the tokens, in their place.
     Embeddings,
     /// Which of all positions count, those of the cache before the new ones. Whether it is as long as these: one of a fixed size has more
-    /// behind them.
+    /// after them.
     Mask {
         grows: bool,
     },
@@ -191,7 +191,7 @@ impl Roles {
         self.inputs.iter().any(|(role, _)| *role == Role::UsesCache)
     }
 
-    /// Whether a step has one token: by its shape, or because the model is the half of an export that comes behind the first step. It has the
+    /// Whether a step has one token: by its shape, or because the model is the half of an export that comes after the first step. It has the
     /// caches of the encoder as they are, and was tried with one token, so a mask that keeps several apart may be missing.
     pub fn takes_one(&self) -> bool {
         let is_one = |(role, input): &(Role, OpenInput)| {

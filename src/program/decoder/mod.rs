@@ -6,7 +6,7 @@
 //! The engine is that of `run()` ([`super::caches`]). Here masks and positions are made: each plan gets what the model would get for the rows
 //! that count, a mask of ones and positions from 0.
 //!
-//! What is taken for granted of a decoder: no token sees one behind it. A prompt runs in pieces, the last one filled up, and a sequence
+//! What is taken for granted of a decoder: no token sees one after it. A prompt runs in pieces, the last one filled up, and a sequence
 //! goes back to fewer tokens.
 
 mod draft;

@@ -53,7 +53,7 @@ impl Decoder {
         if taken == count {
             self.step(sequence, &pending[..count], 0, watch)?;
         } else {
-            // No token sees one behind it, so any will do, and what is remembered of them is written over.
+            // No token sees one after it, so any will do, and what is remembered of them is written over.
             let known = sequence.tokens.len();
             let mut padded = pending[..taken].to_vec();
             padded.resize(count, pending[taken - 1]);

@@ -5,7 +5,7 @@ use super::inputs::{ConstantInput, Extent};
 use super::sequence::Sequence;
 use crate::error::Result;
 use crate::graph::{Graph, OperandId};
-use crate::program::caches::{Importing, Plan, StepGraph, for_all_given, for_all_lengths, given_bucket, input_behind, refused};
+use crate::program::caches::{Importing, Plan, StepGraph, aliased_input, for_all_given, for_all_lengths, given_bucket, refused};
 use std::sync::{Arc, PoisonError};
 
 impl Decoder {
@@ -30,7 +30,7 @@ impl Decoder {
         // Nobody sees the others, so these need not be shown to be right. A state that is only passed through stays where it is.
         let passes = |name: &str, id: OperandId| {
             let past = self.caches.states.iter().find(|(_, present)| present == name).map(|(past, _)| past.as_str());
-            past.is_some() && past == input_behind(&graph, id)
+            past.is_some() && past == aliased_input(&graph, id)
         };
         let is_wanted = |(name, id): &(String, OperandId)| self.is_used(name) && !passes(name, *id);
         graph.outputs = graph.outputs.iter().filter(|output| is_wanted(output)).cloned().collect();
@@ -115,7 +115,7 @@ impl Decoder {
         self.first_step_graph(&later, 1).is_some()
     }
 
-    /// The step graph for a form behind so many rows in the first way that there is one in; nothing where there would be one if nothing were filled up.
+    /// The step graph for a form after so many rows in the first way that there is one in; nothing where there would be one if nothing were filled up.
     fn first_step_graph(&self, form: &Extent, rows: usize) -> Option<StepGraph> {
         self.ways(form).into_iter().find_map(|way| {
             let extent = Extent { way, rows: if self.caches.rows.is_empty() { 0 } else { way.rows(1, rows) }, ..form.clone() };

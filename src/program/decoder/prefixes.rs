@@ -1,7 +1,7 @@
-//! What several calls begin with: sequences that are kept, so that a prompt is computed only behind the longest beginning that is known.
+//! What several calls begin with: sequences that are kept, so that a prompt is computed only after the longest beginning that is known.
 //!
 //! - [`Prefixes`] are given to any number of calls at a time. A call begins with the longest prefix of its prompt, and keeps what the model
-//!   has seen behind each piece and each step. So prompts that begin alike are computed once also while they are under way: before a piece the call
+//!   has seen after each piece and each step. So prompts that begin alike are computed once also while they are under way: before a piece the call
 //!   looks whether another one is further.
 //! - A kept sequence shares its rows with the call that made it ([`crate::program::caches`]). Where another call goes on differently, the
 //!   beginning is frozen, and all that go on from it share its memory.

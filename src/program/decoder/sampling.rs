@@ -15,7 +15,7 @@ pub struct Sampling {
     pub top_p: f64,
     /// So is no token whose probability is less than this part of the greatest one's.
     pub min_p: f64,
-    /// Numbers of tokens that occur in the prompt or behind it are divided by this, or multiplied where they are negative.
+    /// Numbers of tokens that occur in the prompt or after it are divided by this, or multiplied where they are negative.
     pub repetition: f64,
     /// Subtracted for tokens that were generated, once, and for each time.
     pub presence: f64,

@@ -149,13 +149,13 @@ struct Saved<'a> {
 /// What bytes say; nothing where they are of another form.
 fn parsed(mut rest: &[u8]) -> Option<Vec<Saved<'_>>> {
     fn part<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-        let (part, behind) = rest.split_at_checked(length)?;
-        *rest = behind;
+        let (part, after) = rest.split_at_checked(length)?;
+        *rest = after;
         Some(part)
     }
     fn number(rest: &mut &[u8]) -> Option<usize> {
-        let (bytes, behind) = rest.split_first_chunk()?;
-        *rest = behind;
+        let (bytes, after) = rest.split_first_chunk()?;
+        *rest = after;
         u64::from_le_bytes(*bytes).try_into().ok()
     }
     let count = number(&mut rest)?;

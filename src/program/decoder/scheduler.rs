@@ -35,7 +35,7 @@ const FIRST_RIDING: usize = 4;
 const RIDES_IN_A_ROW: usize = 16;
 /// What a step is taken to last until one was run.
 const FIRST_STEP: Duration = Duration::from_millis(20);
-/// A call is under way for so long behind its last step: script may take that long to ask for the next one.
+/// A call is under way for so long after its last step: script may take that long to ask for the next one.
 const UNDER_WAY: Duration = Duration::from_millis(250);
 /// Steps wait for others for a quarter of what a step takes, within these.
 const LINGER: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(4)];
@@ -56,7 +56,7 @@ pub(super) struct Feed {
     pub keeper: Keeper,
 }
 
-/// The logits behind a token, and behind each guess that was checked.
+/// The logits after a token, and after each guess that was checked.
 pub(super) type Logits = Vec<Vec<f32>>;
 
 /// What each of some sequences gives.
@@ -318,7 +318,7 @@ impl State {
         self.step = Some(self.step.map_or(time, |before| (3 * before + time) / 4));
     }
 
-    /// Behind the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
+    /// After the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
     fn forget_pieces(&mut self) {
         if !self.waiting.iter().any(Job::is_prompt) {
             (self.pieces, self.riding) = Default::default();
@@ -396,7 +396,7 @@ impl Scheduler {
 }
 
 impl Decoder {
-    /// Has the model see what is pending of sequences of a call; the logits behind the last token of each.
+    /// Has the model see what is pending of sequences of a call; the logits after the last token of each.
     pub(super) fn feed(self: &Arc<Self>, call: u64, feeds: Vec<Feed>, watch: &Watch) -> Vec<Fed> {
         let scheduler = &self.scheduler;
         let mut state = scheduler.lock();
@@ -509,7 +509,7 @@ impl Decoder {
         let found = if job.is_alone { None } else { self.with_piece(joint, feeds, &job.feed, most) };
         job.rides = found.is_some();
         let mut state = self.scheduler.lock();
-        // Behind a piece that they have waited for, steps run without another one.
+        // After a piece that they have waited for, steps run without another one.
         let Some(found) = found.filter(|_| is_free) else {
             let position = position.min(state.waiting.len());
             state.waiting.insert(position, job);
@@ -620,7 +620,7 @@ impl Decoder {
             return Some(job);
         }
         let length = job.feed.sequence.tokens.len();
-        let form = self.form_behind(&job.feed.sequence, tokens, job.feed.pending.first());
+        let form = self.form_after(&job.feed.sequence, tokens, job.feed.pending.first());
         if self.plans.has_plan(&self.extent_of(&form, length)).is_some() {
             return Some(job);
         }
@@ -638,7 +638,7 @@ impl Decoder {
         None
     }
 
-    /// Has the model see the last token that is pending, in a step of so many tokens with guesses; the logits behind each.
+    /// Has the model see the last token that is pending, in a step of so many tokens with guesses; the logits after each.
     fn last_step(self: &Arc<Self>, feed: &mut Feed, size: usize, watch: &Watch) -> Result<Logits> {
         watch.begin()?;
         if size > 1 {
@@ -691,7 +691,7 @@ impl Decoder {
     }
 }
 
-/// A step of so many tokens: the one that is pending, guesses, and what fills it up. No token sees one behind it, so any will do for that.
+/// A step of so many tokens: the one that is pending, guesses, and what fills it up. No token sees one after it, so any will do for that.
 pub(super) fn filled_up(pending: &[u32], guesses: &[u32], size: usize) -> Vec<u32> {
     let mut tokens = [pending, guesses].concat();
     let last = tokens.last().copied().unwrap_or(0);
@@ -875,7 +875,7 @@ mod tests {
         let mut other = riding_beside(Duration::ZERO);
         other.waiting[0].rides = false;
         assert!(matches!(other.next(true), Next::Piece(..)));
-        // Behind a step, the piece rides with it or has its turn.
+        // After a step, the piece rides with it or has its turn.
         for (rides, is_step) in [(true, true), (false, false)] {
             let mut state = riding_beside(Duration::from_secs(1));
             state.waiting[0].rides = rides;

@@ -49,7 +49,7 @@ impl Sequence {
     /// How many tokens of a prompt are known, with these inputs: it can go back to so many.
     pub fn shared_prefix(&self, prompt: &[u32], given: &[ConstantInput]) -> usize {
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        // The logits behind the last token are wanted, so that has to be seen.
+        // The logits after the last token are wanted, so that has to be seen.
         let same = same.min(prompt.len().saturating_sub(1));
         let can_stop = same == self.tokens.len() || self.can_rewind();
         if same > 0 && can_stop && are_same(&self.given, given) { same } else { 0 }
@@ -106,7 +106,7 @@ fn are_same(these: &[ConstantInput], others: &[ConstantInput]) -> bool {
 }
 
 impl Decoder {
-    /// What steps of so many tokens have in common, at the beginning of a sequence or behind it.
+    /// What steps of so many tokens have in common, at the beginning of a sequence or after it.
     pub(super) fn form(&self, sequence: &Sequence, tokens: usize, begins: bool) -> Extent {
         let states = sequence.states.iter().map(|(shape, _)| shape.clone()).collect();
         let given = sequence.given.iter().map(|constant| constant.shape.clone()).collect();
@@ -120,16 +120,16 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::plan_for`].
     pub(super) fn plan_of(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Result<(Extent, Arc<Plan>)> {
-        self.plan_for(&self.form_behind(sequence, tokens, first), sequence.tokens.len())
+        self.plan_for(&self.form_after(sequence, tokens, first), sequence.tokens.len())
     }
 
-    /// What a step of so many tokens is behind a sequence, of which the first one may be a row of features.
-    pub(super) fn form_behind(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Extent {
+    /// What a step of so many tokens is after a sequence, of which the first one may be a row of features.
+    pub(super) fn form_after(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Extent {
         let takes_features = first.is_some_and(|id| *id >= embedding::FIRST);
         Extent { takes_features, ..self.form(sequence, tokens, sequence.tokens.is_empty()) }
     }
 
-    /// Whether it remembers what cannot go back to fewer tokens. A sequence knows that of itself only behind its first step.
+    /// Whether it remembers what cannot go back to fewer tokens. A sequence knows that of itself only after its first step.
     pub(super) fn has_states(&self) -> bool {
         !self.caches.states.is_empty()
     }
@@ -148,13 +148,13 @@ impl Decoder {
         self.roles.has_branches()
     }
 
-    /// Has the model see more tokens; the logits behind the first ones, of as many as are wanted.
+    /// Has the model see more tokens; the logits after the first ones, of as many as are wanted.
     ///
     /// # Errors
     /// Those of making a plan and of running it. The sequence is as it was before, then.
     pub(super) fn step(&self, sequence: &mut Sequence, tokens: &[u32], wanted: usize, watch: &Watch) -> Result<Vec<Vec<f32>>> {
         let form = match wanted {
-            ..=1 => self.form_behind(sequence, tokens.len(), tokens.first()),
+            ..=1 => self.form_after(sequence, tokens.len(), tokens.first()),
             _ => self.form_of_guesses(sequence, tokens.len()),
         };
         let (extent, plan) = self.plan_for(&form, sequence.tokens.len())?;
@@ -187,7 +187,7 @@ impl Decoder {
         (span, DecoderStep { decoder: self, plan, rows, states, given, tokens, wants_logits })
     }
 
-    /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives the logits behind the first tokens, of
+    /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives the logits after the first tokens, of
     /// as many as are wanted.
     pub(super) fn keep(
         &self,
@@ -223,7 +223,7 @@ impl Decoder {
                     if sequence.states.len() <= number {
                         sequence.states.resize_with(self.caches.states.len(), Default::default);
                     }
-                    // A cache of what never changes is there behind the first step, and later steps give something else in its place.
+                    // A cache of what never changes is there after the first step, and later steps give something else in its place.
                     let (old, _) = &sequence.states[number];
                     if old.is_empty() || *old == shape {
                         sequence.states[number] = (shape, Some(Arc::new(memory)));
@@ -285,7 +285,7 @@ impl Step for DecoderStep<'_> {
     }
 }
 
-/// The numbers behind the first of so many tokens of the one sequence, of as many as are wanted; behind the last one, if that is one.
+/// The numbers after the first of so many tokens of the one sequence, of as many as are wanted; after the last one, if that is one.
 fn logits_of(descriptor: &Descriptor, bytes: &[u8], tokens: usize, wanted: usize) -> Result<Vec<Vec<f32>>> {
     let refuse = |found: String| Error::new(Kind::NotSupported, format!("found logits {found}"));
     let is_float = matches!(descriptor.data_type, DataType::Float32 | DataType::Float16);

@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    /// What is looked at and kept. Where tokens behind something known are computed one by one, prefixes are worth it only if somebody
+    /// What is looked at and kept. Where tokens after something known are computed one by one, prefixes are worth it only if somebody
     /// says so.
     fn keeper(&self) -> Keeper {
         let by_default = || (!self.decoder.begins_alone()).then(|| self.decoder.prefixes.clone());
@@ -220,7 +220,7 @@ impl Session {
             while let Some(mut logits) = next {
                 let generation = &mut sequences[number];
                 chosen.push((number, generation.choose(&mut logits, allowed_of(number), sampling, &self.decoder)?));
-                // Somebody says what is allowed behind it, or nobody does.
+                // Somebody says what is allowed after it, or nobody does.
                 next = if allowed.is_empty() { generation.next_logits() } else { None };
             }
         }
@@ -236,7 +236,7 @@ impl Session {
         sampling: &Sampling,
         allowed_of: impl Fn(usize) -> Option<&'a Allowed>,
     ) -> Result<()> {
-        // What others are copies of has nothing behind its prompt.
+        // What others are copies of has nothing after its prompt.
         let copied: Vec<usize> = wanted.iter().filter_map(|&number| sequences[number].copy_of).collect();
         let guesses = |number: usize| wanted.contains(&number) && !copied.contains(&number);
         let mut all = Vec::new();
@@ -291,7 +291,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the model see the tokens of sequences that are new to it; the logits behind them.
+    /// Has the model see the tokens of sequences that are new to it; the logits after them.
     fn feed(&self, sequences: &mut [Generation], wanted: &[usize]) -> Result<Vec<(usize, Vec<f32>)>> {
         let copied_from =
             |sequences: &[Generation], number: usize| sequences[number].copy_of.filter(|from| wanted.contains(from));
@@ -362,7 +362,7 @@ impl Session {
         })
     }
 
-    /// The logits behind the last token, if that was guessed, once.
+    /// The logits after the last token, if that was guessed, once.
     ///
     /// # Errors
     /// `OperationError` where it was not.
@@ -370,7 +370,7 @@ impl Session {
         self.with(number, |generation, _| generation.next_logits().ok_or_else(not_guessed))
     }
 
-    /// Adds tokens behind the one that was chosen. The model sees them together with it.
+    /// Adds tokens after the one that was chosen. The model sees them together with it.
     ///
     /// # Errors
     /// `OperationError` where no token was chosen.

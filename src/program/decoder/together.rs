@@ -4,11 +4,11 @@
 //!   value of the run: the others, in front, are padding. So there are few plans, whatever the lengths.
 //! - The graph is that of a step alone, proved for all lengths up to its rows, joined with itself ([`crate::program::batch::join`]).
 //! - Padding costs nothing: caches have addresses for it that nobody touches ([`crate::program::caches`]), and attention on the CPU begins
-//!   behind it ([`crate::graph::Graph::hiding`]). Where that cannot be, buckets are narrower ([`Decoder::joined_way`]).
+//!   after it ([`crate::graph::Graph::hiding`]). Where that cannot be, buckets are narrower ([`Decoder::joined_way`]).
 //! - Plans are made on another thread: the one that is wanted, that for more rows before they are needed, and that for one sequence more.
 //!   Until one is there, others do: those for more rows, for more sequences (an empty one takes the place of a missing one), or for fewer, several
 //!   times ([`divide`]).
-//! - A piece of a prompt rides with the steps of others ([`Decoder::with_piece`]): its rows are behind theirs in each product, and read the
+//! - A piece of a prompt rides with the steps of others ([`Decoder::with_piece`]): its rows are after theirs in each product, and read the
 //!   weights with them.
 
 use super::Decoder;
@@ -366,7 +366,7 @@ impl Decoder {
     }
 
     /// Has the model see the last token that is pending of each sequence, and guesses, as many as the steps have tokens for, and a piece of a
-    /// prompt, if one rides with them; the logits behind the steps.
+    /// prompt, if one rides with them; the logits after the steps.
     ///
     /// # Errors
     /// Those of running the plan: then the sequences are as before.

@@ -20,7 +20,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// The rows of the plan for so many new tokens behind so many rows.
+    /// The rows of the plan for so many new tokens after so many rows.
     pub fn rows(self, tokens: usize, rows: usize) -> usize {
         match self.bucket.rows(rows) {
             // Prompts have plans for several numbers of tokens, and fewer of rows.
@@ -48,7 +48,7 @@ impl Decoder {
         buckets.iter().flat_map(|&bucket| knows.iter().map(move |&knows_positions| Way { bucket, knows_positions })).collect()
     }
 
-    /// The plan for a form behind so many rows, in the best way that the model allows, and what it is for.
+    /// The plan for a form after so many rows, in the best way that the model allows, and what it is for.
     ///
     /// # Errors
     /// Those of the first way for a single length.
@@ -70,7 +70,7 @@ impl Decoder {
         }
     }
 
-    /// What a step of a form works on behind so many rows, in the best way that is not known to fail.
+    /// What a step of a form works on after so many rows, in the best way that is not known to fail.
     pub(super) fn extent_of(&self, form: &Extent, rows: usize) -> Extent {
         let kind = self.plans.kind(form);
         let way = self.ways(form).get(kind).copied().unwrap_or_default();

@@ -286,7 +286,7 @@ impl Steps {
         for (Known { at, kind }, number) in self.known.iter().zip(&mut numbers) {
             match kind {
                 KnownKind::Number => {}
-                // One sequence is as long as its cache, and behind none all begin at 0.
+                // One sequence is as long as its cache, and after none all begin at 0.
                 KnownKind::Mask if size.is_none() && (rows == 0 || shapes[*at].first() == Some(&1)) => *number = 0,
                 KnownKind::Mask => {}
                 // All lengths have this in common.

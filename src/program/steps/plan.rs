@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::{Descriptor, Graph};
 use crate::onnx::{Export, Part, Signature, Tensor};
 use crate::program::Program;
-use crate::program::caches::{self, Bucket, Importing, StepGraph, for_all_lengths, input_behind, refused};
+use crate::program::caches::{self, Bucket, Importing, StepGraph, aliased_input, for_all_lengths, refused};
 use std::sync::Arc;
 
 /// What tells plans apart.
@@ -226,7 +226,7 @@ fn outputs_of(
     for (name, id) in &graph.outputs {
         let signature = signature_of(signatures, name)?;
         let Some(cache) = form.caches.rows.iter().find(|cache| cache.present == *name) else {
-            let input = input_behind(graph, *id).and_then(|name| inputs.iter().position(|input| input.name == name));
+            let input = aliased_input(graph, *id).and_then(|name| inputs.iter().position(|input| input.name == name));
             let alias = input.filter(|&input| states.iter().any(|(past, _)| *past == inputs[input].name));
             outputs.push(Output { signature, grown: None, alias });
             continue;

@@ -124,7 +124,7 @@ impl CallersStep<'_> {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(name))
     }
 
-    /// What a cache is for script behind the step.
+    /// What a cache is for script after the step.
     fn cache_for_script(&self, cache: usize) -> Result<Descriptor> {
         let outputs = self.plan.plan.outputs.iter().zip(&self.plan.outputs);
         let mut found = outputs.filter(|((output, _), _)| *output == caches::Output::Cache(cache));
@@ -179,7 +179,7 @@ impl CallersStep<'_> {
     }
 }
 
-/// What a caller gave, behind zeros for the padding.
+/// What a caller gave, after zeros for the padding.
 fn padded(bytes: &[u8], descriptor: &Descriptor, axis: Option<usize>, padding: usize) -> Result<Bytes> {
     let Some(axis) = axis.filter(|_| padding > 0) else { return Bytes::copy_of(bytes) };
     let Order { inner, .. } = Order::of(descriptor, axis);

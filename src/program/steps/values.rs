@@ -109,7 +109,7 @@ impl Value {
         }
     }
 
-    /// The rows, if there are so many and others of this descriptor can come behind them.
+    /// The rows, if there are so many and others of this descriptor can come after them.
     pub fn rows_before(&mut self, had: usize, descriptor: &Descriptor, axis: usize) -> Option<&mut Rows> {
         let own = &self.descriptor;
         let is_like = own.data_type == descriptor.data_type
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// What a cache is behind the first rows.
+    /// What a cache is after the first rows.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for them.
@@ -176,7 +176,7 @@ impl Value {
     }
 }
 
-/// Writes what is behind the filled part of each `whole` bytes.
+/// Writes what is after the filled part of each `whole` bytes.
 fn write_rest(rest: Option<&Rest>, filled: usize, whole: usize, bytes: &mut [u8]) {
     for (i, part) in bytes.chunks_exact_mut(whole.max(1)).enumerate() {
         match rest {

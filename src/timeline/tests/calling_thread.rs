@@ -24,7 +24,7 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
         }
     }
     assert_eq!(harness.read(b).unwrap(), 6);
-    // A long one goes to the thread, and what comes behind it too, if it were ever so short.
+    // A long one goes to the thread, and what comes after it too, if it were ever so short.
     harness.dispatch(long, &[a, b, c], "");
     let work = held.recv().unwrap();
     harness.dispatch(add, &[c, c, b], "");

@@ -89,7 +89,7 @@ function moduleFolder(folder, name = '') {
 }
 
 /**
- * What sentence-transformers does behind the network.
+ * What sentence-transformers does after the network.
  * @returns {Promise<{pooling: object | undefined, normalize: boolean, dense: boolean} | undefined>} undefined without modules.json
  */
 async function modulesOf(folder) {
@@ -111,7 +111,7 @@ const least = (...numbers) => Math.min(...numbers.filter((x) => Number.isInteger
 
 /**
  * How many tokens a network takes. Positions of a decoder's config.json count, since tokenizers often say less or more; those of RoBERTa
- * begin behind the padding's.
+ * begin after the padding's.
  */
 function lengthOf(config, tokenizerConfig, sentenceConfig) {
   const { text_config: text = {} } = config;

@@ -1,6 +1,6 @@
 'use strict';
 
-// Requests and responses of REST: JSON, and behind it the bytes of tensors (the binary tensor data extension).
+// Requests and responses of REST: JSON, and after it the bytes of tensors (the binary tensor data extension).
 
 const { promisify } = require('node:util');
 const zlib = require('node:zlib');

@@ -19,7 +19,7 @@ pub struct Problem<'a> {
     /// What dequantizes its operands, when these are integers (see [`Step::dequantized`](crate::compiler::Step)).
     pub dequantized: &'a [Op],
     pub op: &'a Op,
-    /// What is done to the output afterwards; that output stands behind the inputs.
+    /// What is done to the output afterwards; that output stands after the inputs.
     pub fused: &'a [Op],
     pub inputs: &'a [TensorDesc<'a>],
     pub output: TensorDesc<'a>,

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub struct Follower {
     /// Its operands are positions in `operands`.
     op: Op,
-    /// Positions among the inputs of the step, and behind them the value that it is done to. Only its own, so that a run takes time in
+    /// Positions among the inputs of the step, and after them the value that it is done to. Only its own, so that a run takes time in
     /// proportion to the number of operators, however many inputs all of them have together.
     operands: SmallVec<[usize; 2]>,
 }
@@ -71,7 +71,7 @@ pub fn follow_from(
 mod tests {
     use super::*;
     use crate::compiler::testing::everything_of;
-    use crate::compiler::{behind_inputs, compile};
+    use crate::compiler::{after_inputs, compile};
     use crate::error::Kind;
     use crate::graph::ops::operator;
     use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits, attribute::Value};
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(schedule.steps.len(), 1);
         let step = schedule.steps.remove(0);
         let inputs = step.inputs.len();
-        (behind_inputs(step.fused, inputs).into_iter().map(Follower::new).collect(), inputs)
+        (after_inputs(step.fused, inputs).into_iter().map(Follower::new).collect(), inputs)
     }
 
     /// The output after the followers: each addend is a position among the inputs.

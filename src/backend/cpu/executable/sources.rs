@@ -40,7 +40,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// What is left of bytes before and behind those that are taken out of them.
+/// What is left of bytes before and after those that are taken out of them.
 fn without(bytes: &Range<usize>, taken: &Range<usize>) -> [Range<usize>; 2] {
     if overlap(bytes, taken) { [bytes.start..taken.start, taken.end..bytes.end] } else { [bytes.clone(), 0..0] }
 }

@@ -6,7 +6,7 @@ use crate::backend::cpu::cost;
 use crate::backend::cpu::dispatch::{Target, describe, workspaces};
 use crate::backend::cpu::kernels::{Kernel, Workspaces};
 use crate::backend::cpu::reference;
-use crate::compiler::{Check, Place, Schedule, Value, ValueId, behind_inputs, multiplications};
+use crate::compiler::{Check, Place, Schedule, Value, ValueId, after_inputs, multiplications};
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::watch::Description;
 use smallvec::SmallVec;
@@ -29,7 +29,7 @@ pub struct Step {
     /// The names of what is fused, for people: kernels take the operators.
     pub fused_names: Box<[&'static str]>,
     /// What is done to the output afterwards; moved to `followers` once it is known that the kernel does not do it. The output
-    /// as it was before stands behind the inputs.
+    /// as it was before stands after the inputs.
     pub fused: Vec<Op>,
     pub followers: Vec<Follower>,
     pub label: String,
@@ -118,7 +118,7 @@ impl Step {
             kernel: None,
             taken: None,
             fused_names: step.fused.iter().map(|op| op.row().name).collect(),
-            fused: behind_inputs(step.fused, step.inputs.len()),
+            fused: after_inputs(step.fused, step.inputs.len()),
             followers: Vec::new(),
             label: step.label,
             inputs: step.inputs.iter().map(operand).collect(),

@@ -29,9 +29,9 @@ pub static ROWS: Implementation = Implementation { name: "arg.rows", accept };
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let Op::Arg(op) = problem.op else { return Err(Reject("not an argMin or argMax")) };
     let input = problem.input(op.input);
-    let Some((&length, behind)) = input.shape[op.axis as usize..].split_first() else { return Err(Reject("a scalar")) };
+    let Some((&length, after)) = input.shape[op.axis as usize..].split_first() else { return Err(Reject("a scalar")) };
     require(input.data_type == DataType::Float32, "not float32")?;
-    require(behind.iter().all(|&size| size == 1), "not along the last dimension")?;
+    require(after.iter().all(|&size| size == 1), "not along the last dimension")?;
     require(length >= SHORTEST, "rows too short for vectors")?;
     let kernel = ArgRows { isa: target.isa, input: op.input, length, smallest: op.kind == ArgKind::Min };
     let fuses = problem.fused.is_empty();

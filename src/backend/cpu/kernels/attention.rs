@@ -251,7 +251,7 @@ impl Queries<'_> {
                 let first = tile * queries / tiles;
                 let height = (tile + 1) * queries / tiles - first;
                 let scores = &mut scores[..height * stride];
-                // SAFETY: the only block of it. What is behind the last key are products with zeros.
+                // SAFETY: the only block of it. What is after the last key are products with zeros.
                 let mut block = unsafe { Output::new(scores, stride).block(0..height, 0..padded_keys) };
                 let elements = q[first * sizes.query_strides[0]..].into();
                 with_left(gemm, [height, depth], keys, elements, sizes.query_strides, |left| {

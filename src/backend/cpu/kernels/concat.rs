@@ -76,7 +76,7 @@ fn interleave<const INPUTS: usize>(inputs: [&[u32]; INPUTS], first: usize, outpu
     }
 }
 
-/// Runs of bytes, one behind the other.
+/// Runs of bytes, one after the other.
 pub static COPY: Implementation = Implementation { name: "concat.copy", accept };
 
 fn accept<'a>(problem: &Problem<'a>, _: &Target) -> Accepted<'a> {

@@ -45,7 +45,7 @@ const FEW_WAYS: usize = 8;
 /// With fewer channels than this the rows of the window are the runs.
 const FEW_CHANNELS: usize = 16;
 /// Groups of at most so many channels are computed one after the other for the same tiles: to find their runs takes as long as
-/// to read them, and those of the next group lie right behind.
+/// to read them, and those of the next group lie right after.
 const SMALL_GROUP: usize = 64;
 /// Pixels of a job whose weights stay in the cache, or so.
 const PIXELS_OF_JOB: usize = 224;
@@ -142,7 +142,7 @@ struct Division {
     panels_outside: bool,
     /// Whether tiles are copied together first.
     gather: bool,
-    /// Whether the pixels of a tile lie behind those of the one before.
+    /// Whether the pixels of a tile lie after those of the one before.
     is_in_line: bool,
     /// Whether the output is larger than what stays in a core's caches from one step to the next.
     output_is_far: bool,
@@ -343,7 +343,7 @@ impl Conv {
         });
     }
 
-    /// The same where the pixels of the input lie behind each other as those of the output do. Tiles whose pixels stay in the cache
+    /// The same where the pixels of the input lie one after the other as those of the output do. Tiles whose pixels stay in the cache
     /// pass over all panels, each of which brings the pixels of the next one nearer, or all tiles over one panel after the other.
     fn block_in_line(
         &self,
@@ -374,7 +374,7 @@ impl Conv {
                 for panel in of_group.parts_of(weights, first..first + at_once) {
                     let part = TileOperands { panel, starts: &[], ahead: (ahead, ahead_step) };
                     let task = self.task(more, output, 0, pixels.clone(), part);
-                    // SAFETY: there are `channels` numbers for each pixel, one behind the other; see `tile`.
+                    // SAFETY: there are `channels` numbers for each pixel, one after the other; see `tile`.
                     unsafe { self.tiles.run_in_line((heights, tiles.clone()), (image.as_ptr(), channels), next, task) }
                 }
             }
@@ -456,12 +456,12 @@ impl Conv {
     fn tile(&self, (panel, task): &(Panel<'_>, Task), first: usize, tile: usize, starts: &[*const f32]) {
         let (pixels, inside) = (self.division.heights.tile(tile), self.inside[tile].clone());
         let (rows, runs) = (pixels.len(), self.sizes.runs());
-        let behind = (pixels.start - self.division.heights.tile(first).start) * task.output.stride;
+        let after = (pixels.start - self.division.heights.tile(first).start) * task.output.stride;
         let starts = &starts[..runs * rows];
         let mut task = *task;
         task.input.starts = starts.as_ptr();
-        task.output.start = task.output.behind(task.output.start, behind);
-        task.added.start = task.added.behind(task.added.start, behind);
+        task.output.start = task.output.behind(task.output.start, after);
+        task.added.start = task.added.behind(task.added.start, after);
         let task = panel.some_runs(task, inside, starts);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
         // for, and so many zeros lie in the padding; for all else see `task`, whose pixels these are some of, and jobs and tiles have

@@ -13,7 +13,7 @@ use super::quantize::{Quantized, byte};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
-use crate::compiler::behind_inputs;
+use crate::compiler::after_inputs;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, DequantizeLinear};
 use crate::graph::ops::layout::InputOperandLayout;
@@ -235,7 +235,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let bytes = shape.iter().product::<usize>() * size_of::<f32>();
     require(bytes >= target.tuning.expand_bytes, "little between the convolutions")?;
     require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
-    let fused = behind_inputs(between.to_vec(), problem.inputs.len());
+    let fused = after_inputs(between.to_vec(), problem.inputs.len());
     let made = TensorDesc { shape: &shape, order: None, ..problem.output };
     let mut finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;

@@ -1,11 +1,11 @@
-//! Convolutions of single pixels with the depthwise ones behind them, against the reference kernels one after the other.
+//! Convolutions of single pixels with the depthwise ones after them, against the reference kernels one after the other.
 
 use super::tests::numbers;
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
-use crate::compiler::{RUNNING, behind_inputs};
+use crate::compiler::{RUNNING, after_inputs};
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Clamp, LeakyRelu, Swish};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -78,7 +78,7 @@ pub fn compare_with(
     for (op, shape) in steps {
         let all: Vec<_> = operands.iter().chain(&values).cloned().collect();
         // The first operator reads operands alone.
-        let op = &behind_inputs(vec![op.clone()], count)[0];
+        let op = &after_inputs(vec![op.clone()], count)[0];
         values.insert(0, (shape.to_vec(), execute(op, &all, shape)));
     }
     let (_, expected) = values.swap_remove(0);
@@ -94,7 +94,7 @@ pub fn compare_with(
             order: None,
         })
         .collect();
-    let fused = behind_inputs(fused.to_vec(), count);
+    let fused = after_inputs(fused.to_vec(), count);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
         let problem = Problem {

@@ -60,7 +60,7 @@ fn convolutions() {
         ([1, 5, 6, 1024], 48, [1, 1], 1),
         ([2, 8, 9, 37], 70, [3, 3], 1),
         ([1, 6, 5, 12], 24, [3, 3], 3),
-        // Panels of one register and a half, whole and not, alone and behind others.
+        // Panels of one register and a half, whole and not, alone and after others.
         ([1, 20, 31, 17], 24, [1, 1], 1),
         ([1, 11, 9, 18], 53, [3, 2], 1),
         ([1, 11, 9, 18], 42, [1, 2], 2),
@@ -238,7 +238,7 @@ fn transposed_convolutions() {
             if bias {
                 inputs.push((vec![outputs], true));
             }
-            // What is fused stands behind the inputs.
+            // What is fused stands after the inputs.
             let running = OperandId(inputs.len() as u32);
             let relu = Op::from(Activation { kind: ActivationKind::Relu, input: running });
             check_fused(op.clone(), std::slice::from_ref(&relu), &inputs, &[batches, rows, columns, outputs]);

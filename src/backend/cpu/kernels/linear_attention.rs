@@ -51,7 +51,7 @@ impl Recurrence {
         let [results, states] = arguments.outputs() else { unreachable!("there are two outputs") };
         let (results, states) = (results.elements::<f32>(), states.elements::<f32>());
         let (size, output_heads) = (key_size * value_size, self.of.output_heads());
-        // Where no token is that the state would be behind.
+        // Where there is no token, no state comes after one.
         let empty = kept.saturating_sub(tokens);
         states[..empty * batch * heads * size].fill(0.0);
         let (results, states) = (SharedOutput::new(results), SharedOutput::new(states));
@@ -73,7 +73,7 @@ impl Recurrence {
                 for (to, from) in matrix.chunks_exact_mut(row).zip(state[line * size..].chunks_exact(value_size)) {
                     to[..width].copy_from_slice(&from[first..][..width]);
                 }
-                // All tokens but the last ones together, since only the states behind those are kept.
+                // All tokens but the last ones together, since only the states after those are kept.
                 let mut done = 0;
                 for slot in empty..kept {
                     let end = slot + 1 + tokens - kept;

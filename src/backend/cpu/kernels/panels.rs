@@ -36,7 +36,7 @@ pub struct Panel<'a> {
     pub several: usize,
 }
 
-/// Where the elements of a matrix are whose rows are runs of so many, one run behind the other.
+/// Where the elements of a matrix are whose rows are runs of so many, one run after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
     pub elements: Numbers<'a>,
@@ -228,7 +228,7 @@ impl Panels {
         self.numbers()
     }
 
-    /// The weights of some panels, one behind the other.
+    /// The weights of some panels, one after the other.
     pub fn weights(&self, numbers: Range<usize>) -> &[f32] {
         let start = |number: usize| self.place(number).0 * self.depth;
         let all = self.numbers();

@@ -58,7 +58,7 @@ impl<'a> Left<'a> {
         Left { rows, depth, elements, stride: Some(stride) }
     }
 
-    /// Where a row begins, if the rows before it lie right behind each other.
+    /// Where a row begins, if the rows before it lie directly one after the other.
     fn address(&self, row: usize) -> Option<*const f32> {
         self.stride.is_none_or(|stride| stride == self.depth).then(|| self.elements.address(row * self.depth))
     }
@@ -386,7 +386,7 @@ impl Piece<'_> {
         let (depth, rows, columns) = (self.left.depth, &block.rows, &block.columns);
         let is_last_piece = self.first_k + self.depth == depth;
         // The panel after this one, of which each tile brings a part closer. Beyond the last comes the first of the next
-        // piece, and in the end what lies behind: that of the next block, or often of the next product.
+        // piece, and in the end what lies after: that of the next block, or often of the next product.
         let next = if columns.start + (panel + 1) * gemm.columns < columns.end {
             (panel + 1) * depth + self.first_k
         } else if !is_last_piece {
@@ -562,7 +562,7 @@ mod tests {
         sizes.extend([(13, 1600, 48), (7, 9, 16), (6, 50, 24), (9, 31, 12), (20, 900, 96)]);
         for gemm in available() {
             for (rows, depth, columns) in sizes.iter().copied() {
-                // Rows have something between them, and nothing is behind the last.
+                // Rows have something between them, and nothing is after the last.
                 let stride = depth + 3;
                 let (a, b) = (numbers(rows * stride - 3, 1), numbers(depth * columns, 2));
                 let panels = pack(gemm, rows, depth, &a, [stride, 1]);

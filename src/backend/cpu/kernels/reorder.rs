@@ -38,7 +38,7 @@ impl Kernel for Reorder {
     }
 }
 
-/// Rows and columns of the output's matrices, if the operator exchanges dimensions that lie beside each other, behind those that
+/// Rows and columns of the output's matrices, if the operator exchanges dimensions that lie beside each other, after those that
 /// stay, and nothing else.
 fn matrices(op: &Transpose, shape: &[usize]) -> Option<(usize, usize)> {
     let rank = shape.len();

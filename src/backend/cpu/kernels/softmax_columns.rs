@@ -1,4 +1,4 @@
-//! Softmax of float32 along an axis behind which there are others: of columns, by vectors that lie across them. Lines that are
+//! Softmax of float32 along an axis after which there are others: of columns, by vectors that lie across them. Lines that are
 //! too short for a vector are made columns for it.
 #![allow(unsafe_code)]
 

@@ -232,7 +232,7 @@ fn check_storage(kernel: &dyn Kernel, views: &[View<'_>], output: &[usize], name
     }
 }
 
-/// The outputs of a kernel, all of float32, one behind the other.
+/// The outputs of a kernel, all of float32, one after the other.
 pub fn results(inputs: &[View<'_>], outputs: &[Vec<usize>], body: impl FnOnce(&mut Arguments<'_, '_>)) -> Vec<f32> {
     let mut results: Vec<Vec<f32>> = outputs.iter().map(|shape| vec![f32::NAN; shape.iter().product()]).collect();
     let mut written: Vec<ViewMut<'_>> = results

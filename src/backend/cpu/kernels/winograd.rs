@@ -177,7 +177,7 @@ impl<T: Compiled> Winograd<T> {
             let at_once = if panels.bytes() > KEPT { 1 } else { wanted.len() };
             for first_panel in wanted.clone().step_by(at_once) {
                 let some = first_panel..first_panel + at_once;
-                let next = self.behind(frequency, &some, &wanted);
+                let next = self.after(frequency, &some, &wanted);
                 // Whole panels, which come first, fetch it.
                 let steps = channels * panels.parts(some.clone()).next().map_or(1, |panel| panel.several);
                 let ahead_step = next.len().div_ceil(heights.tiles * steps);
@@ -198,7 +198,7 @@ impl<T: Compiled> Winograd<T> {
 
     /// The weights that are needed after those of so many panels of a frequency, of some panels: also another part's, which most
     /// often is the same thread's.
-    fn behind(&self, frequency: usize, panels: &Range<usize>, wanted: &Range<usize>) -> &[f32] {
+    fn after(&self, frequency: usize, panels: &Range<usize>, wanted: &Range<usize>) -> &[f32] {
         if panels.end < wanted.end {
             return self.frequencies[frequency].weights(panels.end..wanted.end.min(panels.end + panels.len()));
         }
@@ -295,7 +295,7 @@ fn make<T: Compiled>(
     let tiles = Tiles::of(isa);
     let bias = spread(&mut finish.bias, 1, tiles.lanes);
     let padded = outputs.next_multiple_of(tiles.lanes);
-    // Products are whole vectors, with zeros behind the last output.
+    // Products are whole vectors, with zeros after the last output.
     let frequencies = Panels::pack_several(T::FREQUENCIES, (tiles, channels, padded), |channel, columns, rows| {
         let outputs = columns.start.min(outputs)..columns.end.min(outputs);
         let Filter { elements, strides } = filter;
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
     use crate::graph::FpMath;
 
-    /// What blocks of 2 x 2 and of 4 x 4 pixels save of an image of so many, with as many channels before as behind, by the
+    /// What blocks of 2 x 2 and of 4 x 4 pixels save of an image of so many, with as many channels before as after, by the
     /// multiplications of the direct way.
     fn saved(batches: usize, pixels: usize, channels: usize) -> [f64; 2] {
         saved_on(&Target::with(Isa::available()[0], 1), batches, pixels, channels)

@@ -152,7 +152,7 @@ impl Targets for Elements<'_> {
 /// Slices at coordinates. A block is a slice.
 struct Slices {
     run: usize,
-    /// For each slice of the input, where its updates begin in the list of all; and behind them the end.
+    /// For each slice of the input, where its updates begin in the list of all; and after them the end.
     starts: Vec<u32>,
     /// The numbers of the updates, those of a slice beside each other and in their order.
     numbers: Vec<u32>,

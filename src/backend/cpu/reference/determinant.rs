@@ -57,7 +57,7 @@ pub fn inverse(op: &Inverse, arguments: &mut Arguments<'_, '_>) {
     let &[.., size] = input.shape else { unreachable!("the input's rank is at least 2") };
     let (elements, whole) = (input.elements::<f32>(), size * size);
     for_each_piece(arguments.output().elements::<f32>(), whole, 2 * size * whole, |first, piece| {
-        // Of each row the matrix's elements, and behind them those of the inverse.
+        // Of each row the matrix's elements, and after them those of the inverse.
         let mut rows = scratch::filled(0.0, 2 * whole);
         for (output, source) in piece.chunks_exact_mut(whole).zip(elements[first * whole..].chunks_exact(whole)) {
             for (i, (row, source)) in rows.chunks_exact_mut(2 * size).zip(source.chunks_exact(size)).enumerate() {

@@ -142,7 +142,7 @@ fn gather_in_lines<const CHECKED: bool>(
     })
 }
 
-/// Makes rows along the dimensions behind an axis, of which the output has so many for each place in those before it: each element is the one
+/// Makes rows along the dimensions after an axis, of which the output has so many for each place in those before it: each element is the one
 /// above or below it in the input that its index says. Whether no index was out of range.
 fn gather_in_rows<const CHECKED: bool>(
     input: View<'_>,

@@ -25,7 +25,7 @@ pub fn top_k(op: &TopK, arguments: &mut Arguments<'_, '_>) {
 
 /// An element's rank among those of its type: greater elements have greater ranks, equal ones the same, and NaN the greatest.
 trait Ranked: Element {
-    /// A rank and a position behind it, as one number.
+    /// A rank and a position after it, as one number.
     type Place: Copy + Ord;
 
     fn place(self, position: u32, largest: bool) -> Self::Place;

@@ -1,4 +1,4 @@
-//! Indices that must lie within sizes: behind what makes them, and before what reads them, dispatches look at them and leave the first that
+//! Indices that must lie within sizes: after what makes them, and before what reads them, dispatches look at them and leave the first that
 //! is outside. The run goes on, since kernels clamp; whoever reads a result hears of it.
 
 use super::kernel::{Kernel, WORKGROUP, grid};

@@ -58,7 +58,7 @@ pub struct Lowering<'a> {
     /// What the next dispatch places, or looks at.
     placing: Option<usize>,
     looking: Option<usize>,
-    /// The schedule's arena, and behind it what a step needs for itself.
+    /// The schedule's arena, and after it what a step needs for itself.
     arena_length: usize,
     temporary: usize,
     longest: usize,

@@ -45,7 +45,7 @@ mod workgroup;
 
 use super::gpu_program::GpuProgram;
 use super::target::Target;
-use crate::compiler::{Schedule, Step, behind_inputs};
+use crate::compiler::{Schedule, Step, after_inputs};
 use crate::error::Result;
 use crate::graph::Op;
 use crate::graph::ops::ByFamily;
@@ -89,7 +89,7 @@ fn step(lowering: &mut Lowering<'_>, schedule: &Schedule, step: &Step) -> Result
                 elementwise::fused(op).result_type(&|id| operands.inputs.get(id.0 as usize).unwrap_or(&running).data_type);
             lowering.temporary(data_type, &output.shape)?
         };
-        let op = behind_inputs(vec![op.clone()], operands.inputs.len()).remove(0);
+        let op = after_inputs(vec![op.clone()], operands.inputs.len()).remove(0);
         operands.inputs.push(running);
         operands.outputs = vec![next.clone()];
         one(lowering, &op, &operands)?;

@@ -96,7 +96,7 @@ fn concat_at_once(lowering: &Lowering<'_>, operands: &Operands) -> usize {
 
 /// Rows that are appended to those of an input, as to a cache of keys and values: these are copied by a dispatch of their own, which is
 /// left out where they are there already. Gives the memory in which the others are written, and how many elements of it come before.
-fn behind_first(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<Option<(Tensor, usize)>> {
+fn after_first(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> Result<Option<(Tensor, usize)>> {
     let (output, first) = (operands.output(), operands.input(op.inputs[0]));
     let rows_before = output.shape[..op.axis as usize].iter().product::<usize>();
     let is_once = op.inputs[1..].iter().all(|&id| operands.input(id).memory.slot != first.memory.slot);
@@ -121,7 +121,7 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
     let axis = op.axis as usize;
     let run = |shape: &[usize]| shape[axis..].iter().product::<usize>();
     let at_once = concat_at_once(lowering, operands);
-    let placed = behind_first(lowering, op, operands)?;
+    let placed = after_first(lowering, op, operands)?;
     let (output, row, mut start, inputs) = match &placed {
         Some((rest, lead)) => (rest, rest.count(), *lead, &op.inputs[1..]),
         None => (operands.output(), run(&operands.output().shape), 0, &op.inputs[..]),
@@ -129,7 +129,7 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
     let row = size(row);
     let count = inputs.len();
     for part in inputs.chunks(at_once) {
-        // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all. So they are behind
+        // Of a few inputs the places are part of the text; of many they are in a table, so that one pipeline serves all. So they are after
         // what was placed where shapes are open: whether something comes before them depends on the length.
         let in_table = count > part.len() || start > 0 || (placed.is_some() && lowering.is_open);
         let mut kernel = Kernel::new("concat");
@@ -143,7 +143,7 @@ pub fn concat(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) -> 
         }
         let width = if in_table { at_once } else { part.len() };
         for number in 0..width {
-            // Behind the last input nothing follows.
+            // After the last input nothing follows.
             let input = part.get(number).map(|&id| operands.input(id));
             let length = input.map_or(0, |input| run(&input.shape));
             let name = format!("input{number}");

@@ -36,7 +36,7 @@ pub struct Executable {
     placements: Placements,
     checks: Vec<InputCheck>,
     findings: Arc<[Finding]>,
-    /// Behind the pipelines, so that they are let go before.
+    /// After the pipelines, so that they are let go before.
     _counted: Begun,
 }
 

@@ -6,7 +6,7 @@ use crate::backend::wgpu::gpu_program::Memory;
 use std::sync::Mutex;
 use wgpu::{BindingResource, Buffer, BufferBinding};
 
-/// A buffer of whole words, or a part of one; what is behind the last element means nothing.
+/// A buffer of whole words, or a part of one; what is after the last element means nothing.
 #[derive(Debug)]
 pub struct Storage {
     pub buffer: Buffer,

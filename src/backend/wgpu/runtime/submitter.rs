@@ -133,7 +133,7 @@ impl Submitter {
         Some(self.bring(staged, |_| {}))
     }
 
-    /// Commands that copy a buffer, and behind it what runs found, to memory that the host can have.
+    /// Commands that copy a buffer, and after it what runs found, to memory that the host can have.
     fn stage(&self, first: Option<&wgpu::Buffer>, doubts: &Doubts) -> Result<Staged> {
         let size = first.map_or(0, |buffer| buffer.size());
         let mut copies: Vec<(wgpu::Buffer, u64)> = first.iter().map(|buffer| ((*buffer).clone(), 0)).collect();

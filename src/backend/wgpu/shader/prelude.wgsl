@@ -504,7 +504,7 @@ fn f32_from_u64(x: vec2<u32>) -> f32 {
     return f32(x.x);
   }
   let zeros = select(countLeadingZeros(x.y), 32u + countLeadingZeros(x.x), x.y == 0u);
-  // The highest bit first; the last of the upper word tells whether anything is behind it.
+  // The highest bit first; the last of the upper word tells whether anything is after it.
   let shifted = shift_left_64(x, zeros);
   let top = shifted.y | select(0u, 1u, shifted.x != 0u);
   let kept = top >> 8u;

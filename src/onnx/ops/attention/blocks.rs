@@ -127,16 +127,16 @@ struct Pages {
     totals: OperandId,
 }
 
-/// Of each token [tokens]: the number of its sequence, and its position there. Sequences begin and end at `starts` and `behind` [batch].
+/// Of each token [tokens]: the number of its sequence, and its position there. Sequences begin and end at `starts` and `after` [batch].
 fn sequences_of_tokens(
     tokens: u32,
-    [starts, behind]: [OperandId; 2],
+    [starts, after]: [OperandId; 2],
     pasts: OperandId,
     emit: &mut Emit<'_>,
 ) -> Mapped<[OperandId; 2]> {
     // As many sequences have ended where a token is as come before its own.
     let number = emit.positions(DataType::Int32, 2, 0, tokens)?;
-    let over = emit.logical(LogicalKind::GreaterOrEqual, number, behind)?;
+    let over = emit.logical(LogicalKind::GreaterOrEqual, number, after)?;
     let over = emit.cast(over, DataType::Int32)?;
     let sequence = emit.reduce(ReduceKind::Sum, over, &[1], false)?;
     let last = f64::from(emit.shape(starts)[0]) - 1.0;
@@ -147,7 +147,7 @@ fn sequences_of_tokens(
     Ok([sequence, emit.add(own, past)?])
 }
 
-/// The table with -1 where there is no page: what is below 0 is none, and entries behind a sequence's last key may be anything.
+/// The table with -1 where there is no page: what is below 0 is none, and entries after a sequence's last key may be anything.
 fn used_pages(table: OperandId, totals: OperandId, [blocks, block]: [u32; 2], emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let &[batch, of_sequence] = &emit.shape(table)[..] else { return Err("a table whose rank is not 2".into()) };
     let keys_before = emit.positions(DataType::Int32, 2, 1, of_sequence)?;
@@ -177,13 +177,13 @@ impl Pages {
         all_keys.ok_or("too many elements")?;
         let ends = emit.within(ends, &[tokens + 1], Negative::Outside)?;
         let pasts = emit.within(pasts, &[of_sequence * block + 1], Negative::Outside)?;
-        let (starts, behind) = (emit.slice_axis(ends, 0, 0, batch)?, emit.slice_axis(ends, 0, 1, batch)?);
-        let [sequence, position] = sequences_of_tokens(tokens, [starts, behind], pasts, emit)?;
-        let new = emit.sub(behind, starts)?;
+        let (starts, after) = (emit.slice_axis(ends, 0, 0, batch)?, emit.slice_axis(ends, 0, 1, batch)?);
+        let [sequence, position] = sequences_of_tokens(tokens, [starts, after], pasts, emit)?;
+        let new = emit.sub(after, starts)?;
         let totals = emit.add(pasts, new)?;
         let totals = emit.within(totals, &[of_sequence * block + 1], Negative::Outside)?;
         let table = used_pages(table, totals, [blocks, block], emit)?;
-        // Behind the last sequence there may be more tokens, whose angles do not matter.
+        // After the last sequence there may be more tokens, whose angles do not matter.
         let end = emit.slice_axis(ends, 0, batch, 1)?;
         let number = emit.positions(DataType::Int32, 1, 0, tokens)?;
         let is_token = emit.logical(LogicalKind::Lesser, number, end)?;
@@ -192,7 +192,7 @@ impl Pages {
         Ok(Pages { tokens, batch, block, slots, table, sequence, position, turned_by, totals })
     }
 
-    /// Where each token's keys go, [tokens, 1]: behind all slots if nowhere.
+    /// Where each token's keys go, [tokens, 1]: after all slots if nowhere.
     fn slots_of_tokens(&self, node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let slots = match emit.optional(node, 10)? {
             Some(given) => {
@@ -222,8 +222,8 @@ impl Pages {
         let is_some = emit.compare(LogicalKind::GreaterOrEqual, slots, 0.0)?;
         let is_inside = emit.compare(LogicalKind::Lesser, slots, self.slots.into())?;
         let is_slot = emit.logical(LogicalKind::LogicalAnd, is_some, is_inside)?;
-        let behind = emit.scalar(DataType::Int32, self.slots.into())?;
-        let slots = emit.select(is_slot, slots, behind)?;
+        let after = emit.scalar(DataType::Int32, self.slots.into())?;
+        let slots = emit.select(is_slot, slots, after)?;
         emit.reshape(slots, &[self.tokens, 1])
     }
 

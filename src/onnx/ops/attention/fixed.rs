@@ -11,7 +11,7 @@ use crate::onnx::node::Node;
 use crate::onnx::refusal::Mapped;
 
 /// The rows of a cache [batch, heads, size, head size] that are looked at: the first ones, where it is known how many the longest sequence
-/// has, and zeros in the place of those behind the last position [batch, 1, 1, 1] of a sequence. Nobody promises that they are numbers.
+/// has, and zeros in the place of those after the last position [batch, 1, 1, 1] of a sequence. Nobody promises that they are numbers.
 pub fn filled(cache: OperandId, last: OperandId, longest: Option<u32>, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let rows = match longest {
         Some(longest) => emit.slice_axis(cache, 2, 0, longest)?,
@@ -42,7 +42,7 @@ pub fn written(input: OperandId, new: OperandId, begin: OperandId, emit: &mut Em
     emit.push(ScatterElements { input, indices, updates: new, axis: 2 })
 }
 
-/// Caches of a fixed size [batch, heads, size, head size], into which new rows are written behind those that count. The model says how many
+/// Caches of a fixed size [batch, heads, size, head size], into which new rows are written after those that count. The model says how many
 /// count in all sequences alike.
 pub struct SharedBufferCaches {
     /// [batch, 1, 1, 1]: how many rows count before, and the last position that counts.
@@ -120,8 +120,8 @@ impl SharedBufferCaches {
         filled(cache, self.last, longest, emit)
     }
 
-    /// Adds to a bias of scores what hides the rows behind the last one that counts from all queries, or, of so many causal queries, those
-    /// behind its own from each.
+    /// Adds to a bias of scores what hides the rows after the last one that counts from all queries, or, of so many causal queries, those
+    /// after its own from each.
     pub fn hide(
         &self,
         bias: Option<OperandId>,

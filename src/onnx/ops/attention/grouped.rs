@@ -85,7 +85,7 @@ impl Places {
         let last = emit.input(node, 5)?;
         let last = emit.cast(last, DataType::Int32)?;
         let last = emit.reshape(last, &[batch, 1, 1, 1])?;
-        // A prompt begins at 0, also where it is padded behind its end.
+        // A prompt begins at 0, also where it is padded after its end.
         let counts = emit.optional(node, 16)?;
         let begin = match counts {
             Some(counts) => {
@@ -112,7 +112,7 @@ impl Places {
                 let steps = emit.positions(DataType::Int32, 2, 1, length)?;
                 let begin = emit.reshape(self.begin, &[batch, 1])?;
                 let positions = emit.add(begin, steps)?;
-                // What is padded behind a part of a prompt is not looked at.
+                // What is padded after a part of a prompt is not looked at.
                 let positions = match self.counts {
                     Some(_) => {
                         let last = emit.reshape(self.last, &[batch, 1])?;
@@ -212,9 +212,9 @@ impl Growth {
         } else if is_fixed || past > 0 && (batch > 1 && !are_full || has_counts) {
             // With padded chunks a cache may grow by less than they are long.
             let longest = self.total.as_ref().filter(|_| is_fixed || has_counts).and_then(|total| total.first().copied());
-            step.written(node, past, if is_fixed { Written::Within } else { Written::Behind }, longest, emit)
+            step.written(node, past, if is_fixed { Written::Within } else { Written::Beyond }, longest, emit)
         } else {
-            step.behind(node, past, emit)
+            step.after(node, past, emit)
         }
     }
 }
@@ -338,8 +338,8 @@ impl Codings {
 enum Written {
     /// Into what there is.
     Within,
-    /// Also into as many rows behind it.
-    Behind,
+    /// Also into as many rows after it.
+    Beyond,
 }
 
 impl Step {
@@ -364,8 +364,8 @@ impl Step {
         add_bias(bias, of_lengths, emit)
     }
 
-    /// What is new comes behind a full past.
-    fn behind(&self, node: &Node<'_>, past: u32, emit: &mut Emit<'_>) -> Mapped<Keys> {
+    /// What is new comes after a full past.
+    fn after(&self, node: &Node<'_>, past: u32, emit: &mut Emit<'_>) -> Mapped<Keys> {
         let (key, value) = (with_past(node, 3, self.key, emit)?, with_past(node, 4, self.value, emit)?);
         let keys = emit.shape(key)[2];
         let causal =
@@ -402,14 +402,14 @@ impl Step {
         let longest = longest.map(size).transpose()?;
         let mut shown = None;
         match (room, longest) {
-            (Written::Behind, Some(longest)) => {
+            (Written::Beyond, Some(longest)) => {
                 let longest = longest.clamp(past, past + self.length);
                 (key, value) = (emit.slice_axis(key, 2, 0, longest)?, emit.slice_axis(value, 2, 0, longest)?);
             }
             (Written::Within, longest) => shown = longest.map(|longest| longest.clamp(1, past)),
-            (Written::Behind, None) => {}
+            (Written::Beyond, None) => {}
         }
-        // What is behind a sequence becomes zeros, as in onnxruntime, of which the first rows are looked at.
+        // What is after a sequence becomes zeros, as in onnxruntime, of which the first rows are looked at.
         let presents = [filled(key, self.last, None, emit)?, filled(value, self.last, None, emit)?];
         let first = |rows: OperandId, emit: &mut Emit<'_>| match shown {
             Some(longest) => emit.slice_axis(rows, 2, 0, longest),
@@ -428,7 +428,7 @@ impl Step {
         Ok(Keys { key, value, bias, presents, positions: None })
     }
 
-    /// A cache of a fixed size that has the last positions only, from its first row on. All that is in it, and what is new behind that, is
+    /// A cache of a fixed size that has the last positions only, from its first row on. All that is in it, and what is new after that, is
     /// looked at; then the rows that stay are picked.
     fn following(&self, node: &Node<'_>, capacity: u32, emit: &mut Emit<'_>) -> Mapped<Keys> {
         let window = size(self.window.max(0))?;
@@ -456,7 +456,7 @@ impl Step {
         let sees = self.sees(positions, emit)?;
         let causal = bias_of_mask(sees, self.of, emit)?;
         let bias = self.hide(Some(causal), positions, emit)?;
-        // A row that stays is one of the past, or one of the new ones behind all rows of the past.
+        // A row that stays is one of the past, or one of the new ones after all rows of the past.
         let kept = emit.positions(DataType::Int32, 4, 2, capacity)?;
         let oldest = emit.sub(total, after)?;
         let at = emit.add(kept, oldest)?;
@@ -503,7 +503,7 @@ fn at_positions(bias: OperandId, positions: OperandId, emit: &mut Emit<'_>) -> M
     emit.push(GatherElements { input: bias, indices, axis: 3 })
 }
 
-/// A bias for as many keys: those of a cache of a fixed size behind all sequences are hidden anyway.
+/// A bias for as many keys: those of a cache of a fixed size after all sequences are hidden anyway.
 fn as_wide_as(bias: OperandId, keys: u32, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let shape = emit.shape(bias);
     let columns = shape.last().copied().unwrap_or(0);

@@ -201,7 +201,7 @@ fn with_past(node: &Node<'_>, position: usize, new: OperandId, emit: &mut Emit<'
 }
 
 /// How many rows of a cache of a fixed size the longest sequence has: as many as the mask, or what is added to scores, has columns. Where
-/// neither is there and scores of so many rows are shown, the input at `position` says it, behind which `new` rows follow.
+/// neither is there and scores of so many rows are shown, the input at `position` says it, after which `new` rows follow.
 fn longest(
     node: &Node<'_>,
     (position, new): (usize, u32),

@@ -59,7 +59,7 @@ impl Mask {
     }
 }
 
-/// A mask that may be shorter than the keys: those behind it are hidden. Rank 4, and true or false as a bias.
+/// A mask that may be shorter than the keys: those after it are hidden. Rank 4, and true or false as a bias.
 fn widened(mask: OperandId, keys: u32, of: DataType, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let mut shape = emit.shape(mask);
     let own = shape.last().copied().ok_or("a mask of rank 0")?;

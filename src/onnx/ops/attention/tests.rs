@@ -80,7 +80,7 @@ impl Case {
         let [k, v] = [2, 3].map(|seed| numbers(batch * length * KEY_HEADS * WIDTH, seed));
         let [mut past_k, mut past_v] = [4, 5].map(|seed| numbers(batch * KEY_HEADS * self.past * WIDTH, seed));
         for (b, &last) in self.last.iter().enumerate() {
-            // Nobody has written the rows behind the end of a sequence.
+            // Nobody has written the rows after the end of a sequence.
             let begin = (last + 1 - length as i64).max(0) as usize;
             for h in 0..KEY_HEADS {
                 let end = (b * KEY_HEADS + h + 1) * self.past * WIDTH;

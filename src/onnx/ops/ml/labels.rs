@@ -122,7 +122,7 @@ fn search(
     places: &[usize],
     emit: &mut Emit<'_>,
 ) -> Mapped<OperandId> {
-    // So many that each half has its middle: what comes behind the last key is like it.
+    // So many that each half has its middle: what comes after the last key is like it.
     let whole = (places.len() + 1).next_power_of_two() - 1;
     let last = places[places.len() - 1];
     emit.reserve(&[whole as u64, 2])?;

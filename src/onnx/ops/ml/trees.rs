@@ -150,7 +150,7 @@ impl Ensemble {
         const NEW: u32 = 0;
         /// It is on the way that is gone along.
         const OPEN: u32 = 1;
-        /// Behind it, how many branches lie on the longest way from it on.
+        /// After it, how many branches lie on the longest way from it on.
         const DONE: u32 = 1;
         let mut states = memory::filled(NEW, self.nodes.len())?;
         let mut stack: Vec<i32> = Vec::new();

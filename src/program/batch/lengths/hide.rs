@@ -1,6 +1,6 @@
-//! The graph for texts that end earlier: softmaxes along the text do not see what is behind the end.
+//! The graph for texts that end earlier: softmaxes along the text do not see what is after the end.
 //!
-//! An input has a number for each place of each text, zero or behind the end minus infinity, and is added to the scores. Where these are a sum
+//! An input has a number for each place of each text, zero or after the end minus infinity, and is added to the scores. Where these are a sum
 //! with a mask already, it is added to the mask, which is smaller.
 
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast};

@@ -1,12 +1,12 @@
-//! Whether texts of different lengths can be run as one, each filled up behind its end with zeros.
+//! Whether texts of different lengths can be run as one, each filled up after its end with zeros.
 //!
 //! The model is imported for one text of two lengths. The two graphs are compared, node by node: by induction over the operators, whose rules
 //! are in [`rules`], each value of the longer one begins along all its axes with the value of the shorter one, whatever the numbers of the text are.
-//! What stands behind it is followed, too ([`Tail`]): where sums go over it, it must be zero, and no operator may make infinities or NaN of it, since
+//! What stands after it is followed, too ([`Tail`]): where sums go over it, it must be zero, and no operator may make infinities or NaN of it, since
 //! these would not vanish when they are multiplied with zero.
 //!
 //! Softmaxes along the text are the exception: what a mask of the model leaves is small, but not always nothing, so these see minus infinity
-//! behind the end by an input of their own ([`hide`]). So a mask is needed only where a model takes a mean, and then it must be proved to do that.
+//! after the end by an input of their own ([`hide`]). So a mask is needed only where a model takes a mean, and then it must be proved to do that.
 //!
 //! A joined run has several texts. That these are apart is proved as for runs of equal shapes ([`super::analyse`]), for one text of the full length
 //! and for several. What is added to the scores of a text depends on its own length only, so they are apart in the changed graph as well.
@@ -41,11 +41,11 @@ pub struct Lengths {
 /// The outputs of a text that is shorter, by their names: how much of those of the full length they are.
 pub type Outputs = Vec<(String, Vec<u32>)>;
 
-/// What stands behind a value along an axis.
+/// What stands after a value along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tail {
     axis: usize,
-    /// What it can be, also where it is behind along other axes.
+    /// What it can be, also where it is after along other axes.
     numbers: Interval,
     /// All places along the axis have the same elements.
     is_even: bool,
@@ -100,7 +100,7 @@ impl Program {
         import_part(&Source::of(&self.loaded)?, &self.limits, &self.bounds, &given, Place::First)
     }
 
-    /// For each list of shapes what the outputs of one text are of those of a text with the shapes `long`, if the shorter one behind whose end
+    /// For each list of shapes what the outputs of one text are of those of a text with the shapes `long`, if the shorter one after whose end
     /// there are zeros gives what it gives alone.
     ///
     /// # Errors
@@ -317,11 +317,11 @@ impl LengthAnalysis<'_> {
             let (size, text) = (shape[axis] as usize, short_shape[axis] as usize);
             let line =
                 |place: usize| all.chunks_exact(size * inner).flat_map(move |one| &one[place * inner..(place + 1) * inner]);
-            let behind = (text..size).flat_map(line).copied();
+            let after = (text..size).flat_map(line).copied();
             let is_even = text > 0 && (1..size).all(|place| line(place).eq(line(0)));
             let hides = |(there, here): (&f64, &f64)| *there != f64::NEG_INFINITY || *here == f64::NEG_INFINITY;
             let is_like = |place: usize| (text..size).all(|other| line(other).zip(line(place)).all(hides));
-            let numbers = hull(behind).unwrap_or(FINITE);
+            let numbers = hull(after).unwrap_or(FINITE);
             let is_alike = numbers.is_finite() || text > 0 && (is_like(0) || is_like(text - 1));
             Tail { axis, numbers, is_even, is_alike }
         };

@@ -1,4 +1,4 @@
-//! The rules of the proof: what stands behind the results of operators. What has no rule is refused.
+//! The rules of the proof: what stands after the results of operators. What has no rule is refused.
 
 use super::interval::{ANYTHING, FINITE, Interval, ZERO, elementwise, from_to, numbers};
 use super::{LengthAnalysis, State, Tail};
@@ -249,10 +249,10 @@ impl LengthAnalysis<'_> {
         for axis in axes {
             let own: Vec<Option<&Tail>> = op.inputs.iter().map(|&id| self.state(id).tail(axis)).collect();
             if axis == joined {
-                let Some(behind) = own[last].filter(|_| own[..last].iter().all(Option::is_none)) else {
+                let Some(after) = own[last].filter(|_| own[..last].iter().all(Option::is_none)) else {
                     return refused("something follows the text");
                 };
-                tails.push(Tail { is_even: false, ..*behind });
+                tails.push(Tail { is_even: false, ..*after });
                 continue;
             }
             let own: Vec<&Tail> = own.into_iter().collect::<Option<_>>().ok_or(SEEN)?;
@@ -340,7 +340,7 @@ impl LengthAnalysis<'_> {
                 return refused("a position counted from the end of a text, or behind it");
             }
         } else {
-            // Whatever stands behind, an index is brought into the range.
+            // Whatever stands after, an index is brought into the range.
             tails.extend(indices.tails.iter().map(|own| Tail { is_even: own.is_even, ..tail(at + own.axis, state.all()) }));
         }
         for own in state.tails.iter().filter(|own| own.axis != at) {
@@ -361,7 +361,7 @@ impl LengthAnalysis<'_> {
         one(state.all(), indices.tails.iter().map(|own| tail(own.axis, state.all())).collect())
     }
 
-    /// Indices behind the text must not be errors.
+    /// Indices after the text must not be errors.
     fn check_indices(&self, op: &CheckIndices) -> Found {
         let state = self.state(op.indices);
         let least = op.sizes.iter().copied().min().map_or(0.0, f64::from);
@@ -425,7 +425,7 @@ impl LengthAnalysis<'_> {
         one(summed(of_a.body, of_b.body), tails)
     }
 
-    /// Whether what is behind the text adds nothing to the sums of a product.
+    /// Whether what is after the text adds nothing to the sums of a product.
     fn sums_vanish(&self, a: &State, axis_a: usize, b: &State, axis_b: usize) -> Result<(), String> {
         match (a.tail(axis_a), b.tail(axis_b)) {
             (None, None) => Ok(()),

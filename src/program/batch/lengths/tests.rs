@@ -1,4 +1,4 @@
-//! Texts that end earlier than the longest of a joined run give what they give alone; what sees the places behind their ends is refused.
+//! Texts that end earlier than the longest of a joined run give what they give alone; what sees the places after their ends is refused.
 
 use super::super::analyse;
 use super::{Refusal, hidden, proof};
@@ -225,7 +225,7 @@ fn attention_with_masks() {
     for hides in [-1e4, f32::MIN, -10.0] {
         fits(|g| {
             let (x, bias) = (g.x(), g.bias(hides));
-            // The second layer sees what the first one has put behind the end.
+            // The second layer sees what the first one has put after the end.
             let y = g.attention(x, |g, scores| g.binary(BinaryKind::Add, scores, bias));
             let y = g.attention(y, |g, scores| g.binary(BinaryKind::Add, bias, scores));
             g.end(y);
@@ -388,7 +388,7 @@ fn places_of_a_text() {
         let y = g.binary(BinaryKind::Add, x, positions);
         g.end(y);
     });
-    // Counted by the graph: those behind the end stay in the table.
+    // Counted by the graph: those after the end stay in the table.
     let counted = |sizes: u32| {
         move |g: &mut Sketch| {
             let (x, mask) = (g.x(), g.mask());
@@ -414,8 +414,8 @@ fn places_of_a_text() {
     });
     refused("gather", |g| {
         let x = g.x();
-        let behind = g.integers(&[], [5]);
-        let y = g.push(Gather { input: x, indices: behind, axis: 1 });
+        let after = g.integers(&[], [5]);
+        let y = g.push(Gather { input: x, indices: after, axis: 1 });
         g.end(y);
     });
     refused("slice", |g| {
@@ -494,7 +494,7 @@ fn what_sees_behind_the_end() {
         let y = g.push(Cast { input: y, data_type: DataType::Float32 });
         g.end(y);
     });
-    // Something behind the text, and before it.
+    // Something after the text, and before it.
     refused("concat", |g| {
         let x = g.x();
         let more = g.weights(&[1, 1, WIDTH], 3);
@@ -524,7 +524,7 @@ fn what_sees_behind_the_end() {
         let y = g.product(turned, y);
         g.end(y);
     });
-    // Of zeros behind the end.
+    // Of zeros after the end.
     fits(|g| {
         let x = g.x();
         let y = g.normalize(x);
@@ -532,7 +532,7 @@ fn what_sees_behind_the_end() {
         let y = g.product(turned, y);
         g.end(y);
     });
-    // Zeros, but an infinity behind them.
+    // Zeros, but an infinity after them.
     refused("matmul", |g| {
         let (x, mask) = (g.x(), g.mask());
         let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
@@ -544,7 +544,7 @@ fn what_sees_behind_the_end() {
     // Scores that may be infinite are not hidden by minus infinity.
     refused("softmax", |g| {
         let x = g.x();
-        // Not zeros behind the end, of which nothing infinite is made.
+        // Not zeros after the end, of which nothing infinite is made.
         let y = g.normalize(x);
         let y = g.attention(y, |g, scores| g.unary(UnaryKind::Exp, scores));
         g.end(y);

@@ -18,7 +18,7 @@ struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Where the element of a shorter one is in this one, behind what is in front.
+    /// Where the element of a shorter one is in this one, after what is in front.
     fn place(&self, element: usize, fewer: usize) -> usize {
         match self.grown {
             None => element,

@@ -78,7 +78,7 @@ pub fn in_bucket_of(
         softmaxes: Vec::new(),
         places: Vec::new(),
     };
-    // A constant or an input may stand behind the nodes that do not use it: these come first.
+    // A constant or an input may stand after the nodes that do not use it: these come first.
     analysis.states = vec![State::Exact; graph.operands.len()];
     for position in 0..graph.operands.len() {
         analysis.leaf(OperandId(position as u32), &front_of)?;

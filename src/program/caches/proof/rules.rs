@@ -92,7 +92,7 @@ impl PaddingAnalysis<'_> {
         let rank = self.shape(id).len();
         for &input in inputs {
             let shape = self.shape(input);
-            // In the axes of the output, behind which it is aligned.
+            // In the axes of the output, after which it is aligned.
             let place = |axis: usize| axis + rank - shape.len();
             let fits = match self.padded(input) {
                 Some((own, _)) => place(own) == axis,
@@ -189,7 +189,7 @@ impl PaddingAnalysis<'_> {
         };
         let (start, size) = (op.starts[axis], op.sizes[axis]);
         let is_whole_step = op.stride(axis) == 1 && others.iter().all(|(other, _)| other.stride(axis) == 1);
-        // What is left out is behind the rows that are taken.
+        // What is left out is after the rows that are taken.
         let from_first =
             start == 0 && others.iter().all(|(other, fewer)| other.starts[axis] == 0 && other.sizes[axis] + fewer == size);
         // As many of the last ones.
@@ -245,9 +245,9 @@ impl PaddingAnalysis<'_> {
     fn product(&self, inputs: &[OperandId], id: OperandId, output: Option<usize>) -> Outputs {
         let [a, b] = inputs[..] else { return Err("no two operands".into()) };
         let (rank_a, rank_b, rank) = (self.shape(a).len(), self.shape(b).len(), self.shape(id).len());
-        // From behind: 0 for columns, 1 for rows, and then the batches.
-        let from_behind = |value: Option<(usize, Front)>, rank: usize| value.map(|(axis, front)| (rank - 1 - axis, front));
-        match (from_behind(self.padded(a), rank_a), from_behind(self.padded(b), rank_b)) {
+        // From the end: 0 for columns, 1 for rows, and then the batches.
+        let from_end = |value: Option<(usize, Front)>, rank: usize| value.map(|(axis, front)| (rank - 1 - axis, front));
+        match (from_end(self.padded(a), rank_a), from_end(self.padded(b), rank_b)) {
             (Some((0, left)), Some((1, right))) => {
                 // Nothing of what is in front counts where one of the factors is zero.
                 let vanishes = left.min(right) == Front::Zeros && left.max(right) <= Front::Finite;

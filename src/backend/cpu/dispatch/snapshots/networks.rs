@@ -159,7 +159,7 @@ fn mobilenetv3_block() -> Graph {
     network.build(sum)
 }
 
-/// He et al., 2015, of 224 x 224 pixels, without the pooling behind the first convolution.
+/// He et al., 2015, of 224 x 224 pixels, without the pooling after the first convolution.
 fn resnet50() -> Graph {
     let mut network = Network::new();
     let image = network.input("input", &[1, 3, 224, 224]);

@@ -1,4 +1,4 @@
-//! Where along an axis behind which there are others the greatest or smallest float32 number is: in columns, by vectors that
+//! Where along an axis after which there are others the greatest or smallest float32 number is: in columns, by vectors that
 //! lie across them. See [`super`].
 #![allow(unsafe_code)]
 

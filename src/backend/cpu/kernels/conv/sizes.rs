@@ -95,7 +95,7 @@ impl Sizes {
         if self.by_row { 0 } else { self.columns.padding }
     }
 
-    /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie behind them.
+    /// Finds where the runs of some pixels begin, those of the first of some groups: the others' lie after them.
     pub fn starts(
         &self,
         image: &[f32],

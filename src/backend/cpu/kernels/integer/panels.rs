@@ -10,7 +10,7 @@ use webnn_kernels::int8::panels::{PanelsView, bytes, count, place};
 pub struct Panels {
     pub columns: usize,
     tiles: &'static Tiles,
-    /// The weights, so many bytes, and behind them the sum of each column.
+    /// The weights, so many bytes, and after them the sum of each column.
     packed: Arc<Packed>,
     weights: usize,
 }
