@@ -10,7 +10,7 @@ use webnn_kernels::block_quantized::{self, Coding, Floats, Instructions, Weights
 use webnn_kernels::caches::Caches;
 use webnn_kernels::conv::microkernels::{self as conv_tiles, Tiles};
 use webnn_kernels::epilogue::clamp::Clamps;
-use webnn_kernels::epilogue::stages::{Stage, Stages};
+use webnn_kernels::epilogue::post_ops::{PostOp, PostOps};
 use webnn_kernels::expert_matmul;
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
@@ -204,10 +204,10 @@ fn product_of_bytes(isa: &Isa, tiles: &'static int8::microkernels::Tiles) -> Opt
 fn function_of_numbers(isa: &'static Isa, name: &str, function: Function) -> Microkernel {
     const COUNT: usize = 2048;
     let (input, mut output) = (numbers(COUNT), vec![0.0; COUNT]);
-    let stages = [Stage::Formula(Formula::Of(function))];
+    let post_ops = [PostOp::Formula(Formula::Of(function))];
     let call = move || {
         output.copy_from_slice(&input);
-        Stages::new(&stages).apply(isa, 0..COUNT, 0, &[], &mut output);
+        PostOps::new(&post_ops).apply(isa, 0..COUNT, 0, &[], &mut output);
         black_box(&mut output);
     };
     (format!("function.{name}.{}", isa.name), Work::Elements(COUNT), Box::new(call))

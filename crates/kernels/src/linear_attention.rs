@@ -10,7 +10,7 @@ use crate::isa::Isa;
 use crate::output::SharedOutput;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
-/// Numbers of tokens: those of each begin so many behind those of the one before.
+/// Numbers of tokens: those of each begin so many after those of the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     pub numbers: &'a [f32],

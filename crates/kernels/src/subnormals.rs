@@ -162,29 +162,29 @@ mod tests {
     /// an error than there is, all results are the same to the bit.
     #[test]
     fn operators_that_follow_are_exact() {
-        use crate::epilogue::stages::{Operation, Stage, Stages, With};
+        use crate::epilogue::post_ops::{Operation, PostOp, PostOps, With};
         use crate::functions::{Function, formulas::Formula};
         use crate::isa::Isa;
         let numbers: Vec<f32> = [1e-40f32, 3e-45, 2e-38, 1e-20, 1.0, 3e38, -92.0, -100.0].iter().flat_map(|&x| [x, -x]).collect();
-        let mut stages: Vec<Stage> = Function::ALL.iter().map(|&function| Stage::Formula(Formula::Of(function))).collect();
+        let mut post_ops: Vec<PostOp> = Function::ALL.iter().map(|&function| PostOp::Formula(Formula::Of(function))).collect();
         let others = [Formula::LeakyRelu(1e-3), Formula::Linear(1e-30, 1e-39), Formula::Swish(1.7), Formula::Clamp(-1.0, 1.0)];
-        stages.extend(others.map(Stage::Formula));
+        post_ops.extend(others.map(PostOp::Formula));
         for operation in [Operation::Add, Operation::Mul, Operation::Sub, Operation::Div, Operation::DivInto, Operation::Slope] {
-            stages.extend([2e-38, 1e-40, 1e10].map(|number| Stage::Binary(operation, With::Number(number))));
+            post_ops.extend([2e-38, 1e-40, 1e10].map(|number| PostOp::Binary(operation, With::Number(number))));
         }
         for isa in Isa::available() {
-            for stage in &stages {
+            for post_op in &post_ops {
                 let apply = |mode: Subnormals| {
                     let mut found = numbers.clone();
                     let _mode = mode.begin();
-                    Stages::new(std::slice::from_ref(stage)).apply_rows(isa, found.len(), 0, &[], &mut found);
+                    PostOps::new(std::slice::from_ref(post_op)).apply_rows(isa, found.len(), 0, &[], &mut found);
                     found
                 };
                 for (exact, flushed) in apply(Subnormals::Exact).into_iter().zip(apply(Subnormals::Flushed)) {
                     let is_same = exact.to_bits() == flushed.to_bits() || exact.is_nan() && flushed.is_nan();
                     let is_near = (exact - flushed).abs() <= 2.0 * f32::MIN_POSITIVE;
-                    let message = format!("{}: {stage:?} gives {flushed:e}, not {exact:e}", isa.name);
-                    assert!(is_same || stage.may_flush() && is_near, "{message}");
+                    let message = format!("{}: {post_op:?} gives {flushed:e}, not {exact:e}", isa.name);
+                    assert!(is_same || post_op.may_flush() && is_near, "{message}");
                 }
             }
         }
@@ -194,7 +194,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn small_powers_are_made_by_integers() {
-        use crate::epilogue::stages::{Stage, Stages};
+        use crate::epilogue::post_ops::{PostOp, PostOps};
         use crate::functions::{Function, formulas::Formula};
         use crate::isa::Isa;
         /// The flags of all exceptions, of a subnormal operand and of a result that was rounded as one.
@@ -204,7 +204,7 @@ mod tests {
             for function in [Function::Exp, Function::Sigmoid] {
                 let mut numbers: Vec<f32> = (0..4000).map(|i| -80.0 - i as f32 / 150.0).collect();
                 control::write(control::read() & !FLAGS);
-                Stages::new(&[Stage::Formula(Formula::Of(function))]).apply(isa, 0..numbers.len(), 0, &[], &mut numbers);
+                PostOps::new(&[PostOp::Formula(Formula::Of(function))]).apply(isa, 0..numbers.len(), 0, &[], &mut numbers);
                 assert_eq!(control::read() & SMALL, 0, "{}: {function:?}", isa.name);
                 assert!(numbers.iter().any(|&x| x > 0.0 && x < f32::MIN_POSITIVE), "{}: {function:?}", isa.name);
             }
@@ -224,8 +224,10 @@ mod tests {
         }
         for isa in Isa::available() {
             let mut found = numbers.clone();
-            crate::epilogue::stages::Stages::new(&[crate::epilogue::stages::Stage::Formula(Formula::Of(Function::Float16))])
-                .apply(isa, 0..numbers.len(), 0, &[], &mut found);
+            crate::epilogue::post_ops::PostOps::new(&[crate::epilogue::post_ops::PostOp::Formula(Formula::Of(
+                Function::Float16,
+            ))])
+            .apply(isa, 0..numbers.len(), 0, &[], &mut found);
             assert!(found.iter().zip(&numbers).all(|(a, b)| a.to_bits() == b.to_bits()), "{}", isa.name);
         }
     }

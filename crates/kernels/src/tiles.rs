@@ -123,7 +123,7 @@ impl TileSet {
     }
 }
 
-/// A table by number of rows, from 0 on: a tile for each up to those of a full one, and behind them what stands for those that are not
+/// A table by number of rows, from 0 on: a tile for each up to those of a full one, and after them what stands for those that are not
 /// there. Only tiles in the table are instantiated.
 macro_rules! by_rows {
     ($rows:ident up to $most:expr => $tile:expr, else $missing:expr) => {

@@ -1,7 +1,7 @@
 //! Tiles of products for processors with matrix registers (AMX): each multiplies 16 rows of 16 pairs with 16 pairs of 16 columns.
 //!
 //! Rows of pairs are read where they are, and panels lie as for AVX512_BF16. Both are filled up with zeros to whole matrices of depth
-//! ([`Microkernels::steps`](crate::gemm::microkernels::Microkernels::steps)); what is behind the last row does not count, but must be
+//! ([`Microkernels::steps`](crate::gemm::microkernels::Microkernels::steps)); what is after the last row does not count, but must be
 //! memory that may be read.
 //!
 //! [`Matrices`] is what the registers do, so that tests run the same loops without them.
@@ -322,9 +322,9 @@ mod tests {
                         let place = format!("{rows} x {columns} x {depth}, {plus:?} at {r}, {j}");
                         assert!((found - exact).abs() < 1e-4, "{place}: {found}, not {exact}");
                     }
-                    let behind = r * stride + columns..(r + 1) * stride;
+                    let after = r * stride + columns..(r + 1) * stride;
                     let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                    assert_eq!(bits(&found[behind.clone()]), bits(&before[behind]), "{rows} x {columns}: row {r}");
+                    assert_eq!(bits(&found[after.clone()]), bits(&before[after]), "{rows} x {columns}: row {r}");
                 }
             }
         }

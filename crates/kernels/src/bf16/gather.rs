@@ -1,4 +1,4 @@
-//! Copies of runs of pairs, behind each other: the rows of a matrix that a convolution is a product of.
+//! Copies of runs of pairs, one after the other: the rows of a matrix that a convolution is a product of.
 #![allow(unsafe_code)]
 
 use crate::isa::{Isa, Loop};
@@ -15,7 +15,7 @@ pub struct GatherRows<'a> {
     /// Where runs begin: for each run, for each row.
     pub starts: &'a [*const f32],
     pub pairs: &'a mut [f32],
-    /// Pairs from a row to the next. Those behind the last run become zero.
+    /// Pairs from a row to the next. Those after the last run become zero.
     pub stride: usize,
 }
 

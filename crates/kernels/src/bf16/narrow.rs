@@ -120,8 +120,8 @@ impl Source for *const u16 {
 
 /// A place in memory to which vectors of float32 are stored.
 pub(crate) trait Sink: Copy {
-    /// The place so many numbers behind.
-    fn behind(self, numbers: usize) -> Self;
+    /// The place so many numbers after.
+    fn after(self, numbers: usize) -> Self;
 
     /// # Safety
     /// There must be room for a vector.
@@ -134,7 +134,7 @@ pub(crate) trait Sink: Copy {
 
 impl Sink for *mut f32 {
     #[inline(always)]
-    fn behind(self, numbers: usize) -> Self {
+    fn after(self, numbers: usize) -> Self {
         self.wrapping_add(numbers)
     }
 
@@ -153,7 +153,7 @@ impl Sink for *mut f32 {
 
 impl Sink for *mut u16 {
     #[inline(always)]
-    fn behind(self, numbers: usize) -> Self {
+    fn after(self, numbers: usize) -> Self {
         self.wrapping_add(numbers)
     }
 
@@ -315,7 +315,7 @@ mod x86 {
             unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bits(_mm512_loadu_ps(from.as_ptr()))) };
         }
         let mask = first(rest.len());
-        // SAFETY: the mask leaves out what is behind the last number.
+        // SAFETY: the mask leaves out what is after the last number.
         unsafe { _mm256_mask_storeu_epi16(to_rest.as_mut_ptr().cast(), mask, bits(_mm512_maskz_loadu_ps(mask, rest.as_ptr()))) };
     }
 
@@ -325,7 +325,7 @@ mod x86 {
     pub unsafe fn round(tile: Tile) {
         let Tile { rows, columns, numbers, stride, pairs, pairs_stride } = tile;
         for row in 0..rows {
-            // SAFETY: rows lie inside of both, by the caller's promise; masks leave out what is behind the last column.
+            // SAFETY: rows lie inside of both, by the caller's promise; masks leave out what is after the last column.
             unsafe {
                 let (from, to) = (numbers.add(row * stride), pairs.add(row * pairs_stride));
                 let mut k = 0;
@@ -351,7 +351,7 @@ mod x86 {
     pub unsafe fn widen(tile: Tile) {
         let Tile { rows, columns, numbers, stride, pairs, pairs_stride } = tile;
         for row in 0..rows {
-            // SAFETY: rows lie inside of both, by the caller's promise; masks leave out what is behind the last column.
+            // SAFETY: rows lie inside of both, by the caller's promise; masks leave out what is after the last column.
             unsafe {
                 let (from, to) = (pairs.add(row * pairs_stride).cast::<i16>(), numbers.add(row * stride));
                 let wide = |halves: __m256i| _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves));

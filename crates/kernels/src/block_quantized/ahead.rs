@@ -1,4 +1,4 @@
-//! What of the weights is fetched before it is read: so far on in the stream of panels that lie together. Behind the last panels of
+//! What of the weights is fetched before it is read: so far on in the stream of panels that lie together. After the last panels of
 //! one come those that are read next.
 //!
 //! Into the second-level cache: on a Zen 4, of the 70 MB of a decoder with rows of 576 weights of four bits, 22 GB/s are read so, 15

@@ -16,7 +16,7 @@ pub struct Rows<'a> {
     pub sums: &'a [f32],
 }
 
-/// Makes [`Rows`] of numbers that lie one row behind the other.
+/// Makes [`Rows`] of numbers that lie one row after the other.
 pub struct Pad<'a> {
     pub format: &'a Format,
     pub from: &'a [f32],

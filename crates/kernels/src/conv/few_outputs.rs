@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::epilogue::clamp::Clamps;
-use crate::epilogue::stages::BoundStages;
+use crate::epilogue::post_ops::BoundPostOps;
 use crate::gemm::packing::interleave;
 use crate::isa::Isa;
 use crate::output::SharedOutput;
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// The most output channels.
 pub const MOST_OUTPUTS: usize = 12;
-/// The most pixels that are computed together, and numbers behind a line that they may read.
+/// The most pixels that are computed together, and numbers after a line that they may read.
 pub const WIDEST: usize = 64;
 
 /// A convolution whose weights are packed.
@@ -86,7 +86,7 @@ pub struct Job<'a> {
     pub of: Convolution<'a>,
     pub image: &'a [f32],
     pub added: Option<&'a [f32]>,
-    pub rest: &'a BoundStages<'a>,
+    pub rest: &'a BoundPostOps<'a>,
     pub output: &'a SharedOutput<'a>,
     pub batch: usize,
     pub rows: Range<usize>,

@@ -86,7 +86,7 @@ pub struct Weights {
     /// Columns that exist: the last ones of the tile may be missing.
     pub columns: usize,
     /// Panels of so many columns beside each other, which pass over the rows one after the other; the weights of one begin so
-    /// many numbers behind the other's, and its numbers of the bias, the output and what is added right behind.
+    /// many numbers after the other's, and its numbers of the bias, the output and what is added right after.
     pub panels: usize,
     pub step: usize,
 }
@@ -113,9 +113,9 @@ pub struct Added {
 }
 
 impl Output {
-    /// Where what lies so many numbers behind a place of the output is.
+    /// Where what lies so many numbers after a place of the output is.
     #[inline(always)]
-    pub fn behind(&self, place: *mut f32, numbers: usize) -> *mut f32 {
+    pub fn after(&self, place: *mut f32, numbers: usize) -> *mut f32 {
         place.wrapping_byte_add(numbers * if self.is_bits { size_of::<u16>() } else { size_of::<f32>() })
     }
 }
@@ -123,9 +123,9 @@ impl Output {
 impl Added {
     pub const NOTHING: Added = Added { start: std::ptr::null(), is_bits: false };
 
-    /// Where what lies so many numbers behind a place of what is added is; null stays.
+    /// Where what lies so many numbers after a place of what is added is; null stays.
     #[inline(always)]
-    pub fn behind(&self, place: *const f32, numbers: usize) -> *const f32 {
+    pub fn after(&self, place: *const f32, numbers: usize) -> *const f32 {
         if place.is_null() {
             return place;
         }
@@ -414,7 +414,7 @@ tiles! {
     streams [1, SEVERAL], spaced too, narrow None, wide None
 }
 
-// Behind the macros.
+// After the macros.
 mod bf16;
 
 #[cfg(target_arch = "x86_64")]

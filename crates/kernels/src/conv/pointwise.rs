@@ -1,4 +1,4 @@
-//! Tile after tile of rows that lie one behind the other: what a tile is given is made once for all of them. To make it for each
+//! Tile after tile of rows that lie one after the other: what a tile is given is made once for all of them. To make it for each
 //! takes as long as 16 to 32 steps in depth of a tile.
 #![allow(unsafe_code)]
 
@@ -56,7 +56,7 @@ impl Tiles {
     ///
     /// # Safety
     /// As for [`Tiles::run`], of all tiles: there is a run of numbers for each row, and the outputs of all rows, and what is
-    /// added to them, lie one behind the other.
+    /// added to them, lie one after the other.
     ///
     /// # Panics
     /// When a tile has more than one run of numbers, or more rows than there are tiles for.
@@ -89,8 +89,8 @@ impl Tiles {
             }
             start = start.wrapping_add(tiles.len() * rows * distance);
             task.ahead.start = task.ahead.start.wrapping_add(tiles.len() * task.ahead.of_tile);
-            task.output.start = task.output.behind(task.output.start, numbers);
-            task.added.start = task.added.behind(task.added.start, numbers);
+            task.output.start = task.output.after(task.output.start, numbers);
+            task.added.start = task.added.after(task.added.start, numbers);
         }
     }
 
@@ -113,8 +113,8 @@ impl Tiles {
             }
             // SAFETY: the caller's promise.
             unsafe { self.run(rows, &task) }
-            task.output.start = task.output.behind(task.output.start, rows * task.output.stride);
-            task.added.start = task.added.behind(task.added.start, rows * task.output.stride);
+            task.output.start = task.output.after(task.output.start, rows * task.output.stride);
+            task.added.start = task.added.after(task.added.start, rows * task.output.stride);
         }
     }
 }

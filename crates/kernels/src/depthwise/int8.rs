@@ -13,7 +13,7 @@ use crate::quantize::Steps;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;
 
-/// Numbers behind the last channel that a vector may reach.
+/// Numbers after the last channel that a vector may reach.
 pub const MARGIN: usize = 16;
 /// Pixels that are computed together, in a row and in as many rows as there are.
 const PIXELS: usize = 4;
@@ -180,7 +180,7 @@ impl<V: Vector> Strip<V> {
         let mut channel = 0;
         while channel < channels {
             let count = V::LANES.min(channels - channel);
-            // SAFETY: weights and what belongs to channels have a margin behind the last one; of bytes so many are read and written
+            // SAFETY: weights and what belongs to channels have a margin after the last one; of bytes so many are read and written
             // as there are channels left, of pixels inside the rows, and of zeros, which are a pixel.
             unsafe {
                 let [start, factor, bias] = [0, 1, 2].map(|i| V::load(self.of_channels[i].add(channel)));

@@ -12,7 +12,7 @@ use crate::simd::vector_bundle::VectorBundle;
 use crate::window::Axis;
 use std::ops::Range;
 
-/// Numbers behind the last channel that a vector may reach.
+/// Numbers after the last channel that a vector may reach.
 pub const MARGIN: usize = 16;
 /// The most rows of the input that a strip of the output is made from.
 const MOST_ROWS: usize = 8;
@@ -256,7 +256,7 @@ impl Strip {
         let (columns, channels) = (self.columns, self.channels);
         let step = if DILATED { columns.dilation } else { 1 };
         let first = (x * STRIDE).wrapping_sub(columns.padding);
-        // SAFETY: weights and bias have a margin behind the last channel.
+        // SAFETY: weights and bias have a margin after the last channel.
         let (bias, weights) = unsafe { (V::load(self.bias.add(channel)), self.weights.add(channel)) };
         let mut factors = [[bias; SIZE]; SIZE];
         for y in 0..SIZE {

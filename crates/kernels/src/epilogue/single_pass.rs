@@ -1,10 +1,10 @@
-//! What is done to the numbers of a tile in one pass over them: the first stages of an epilogue, as far as they are of the kinds
-//! that quantized networks have and in their order, and the quantization if nothing else is left. Stage by stage each would read
+//! What is done to the numbers of a tile in one pass over them: the first post-ops of an epilogue, as far as they are of the kinds
+//! that quantized networks have and in their order, and the quantization if nothing else is left. Operator by operator each would read
 //! and write all numbers.
 #![allow(unsafe_code)]
 
 use crate::bf16::narrow::Stored;
-use crate::epilogue::stages::{Operation, Stage, With};
+use crate::epilogue::post_ops::{Operation, PostOp, With};
 use crate::functions::Function;
 use crate::functions::exact_division::Divisor;
 use crate::functions::formulas::{Formula, Rounding};
@@ -13,7 +13,7 @@ use crate::quantize::Steps;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;
 
-/// The stages, in this order; each may be missing.
+/// The post-ops, in this order; each may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass<'a> {
     times: Option<f32>,
@@ -24,44 +24,44 @@ pub struct Pass<'a> {
     tensor: Option<&'a [f32]>,
     bounds: Option<[f32; 2]>,
     rounded_again: Option<Rounding>,
-    /// How many stages these are, and how many tensors they have.
-    pub stages: usize,
+    /// How many post-ops these are, and how many tensors they have.
+    pub post_ops: usize,
     pub tensors: usize,
 }
 
 impl<'a> Pass<'a> {
-    /// As many of the first stages as there is a place for.
-    pub fn of(stages: &'a [Stage], tensors: &[Stored<'a>]) -> Pass<'a> {
+    /// As many of the first post-ops as there is a place for.
+    pub fn of(post_ops: &'a [PostOp], tensors: &[Stored<'a>]) -> Pass<'a> {
         let mut pass = Pass::default();
         let mut given = tensors.iter().map(|tensor| tensor.numbers());
         let mut next = 0;
-        for stage in stages {
+        for post_op in post_ops {
             // The places are numbered in their order.
-            let place = match stage {
-                Stage::Binary(Operation::Mul, With::Number(_) | With::Single) => 0,
-                Stage::Binary(Operation::Add, With::Row(_) | With::Line) => 1,
-                Stage::Formula(Formula::Steps(_)) if next <= 2 => 2,
-                Stage::Binary(Operation::Add, With::Tensor) => 3,
-                Stage::Formula(Formula::Clamp(..) | Formula::Of(Function::Relu)) => 4,
-                Stage::Formula(Formula::Steps(_)) => 5,
+            let place = match post_op {
+                PostOp::Binary(Operation::Mul, With::Number(_) | With::Single) => 0,
+                PostOp::Binary(Operation::Add, With::Row(_) | With::Line) => 1,
+                PostOp::Formula(Formula::Steps(_)) if next <= 2 => 2,
+                PostOp::Binary(Operation::Add, With::Tensor) => 3,
+                PostOp::Formula(Formula::Clamp(..) | Formula::Of(Function::Relu)) => 4,
+                PostOp::Formula(Formula::Steps(_)) => 5,
                 _ => break,
             };
             if place < next {
                 break;
             }
-            match stage {
-                Stage::Binary(Operation::Mul, With::Number(number)) => pass.times = Some(*number),
-                Stage::Binary(Operation::Mul, _) => pass.times = given.next().map(|tensor| tensor[0]),
-                Stage::Binary(_, With::Row(row)) => pass.row = Some(row),
-                Stage::Binary(_, With::Line) => pass.row = given.next(),
-                Stage::Binary(..) => pass.tensor = given.next(),
-                &Stage::Formula(Formula::Steps(rounding)) => {
+            match post_op {
+                PostOp::Binary(Operation::Mul, With::Number(number)) => pass.times = Some(*number),
+                PostOp::Binary(Operation::Mul, _) => pass.times = given.next().map(|tensor| tensor[0]),
+                PostOp::Binary(_, With::Row(row)) => pass.row = Some(row),
+                PostOp::Binary(_, With::Line) => pass.row = given.next(),
+                PostOp::Binary(..) => pass.tensor = given.next(),
+                &PostOp::Formula(Formula::Steps(rounding)) => {
                     *(if place == 2 { &mut pass.rounded } else { &mut pass.rounded_again }) = Some(rounding);
                 }
-                &Stage::Formula(Formula::Clamp(low, high)) => pass.bounds = Some([low, high]),
-                Stage::Formula(_) => pass.bounds = Some([0.0, f32::INFINITY]),
+                &PostOp::Formula(Formula::Clamp(low, high)) => pass.bounds = Some([low, high]),
+                PostOp::Formula(_) => pass.bounds = Some([0.0, f32::INFINITY]),
             }
-            (next, pass.stages) = (place + 1, pass.stages + 1);
+            (next, pass.post_ops) = (place + 1, pass.post_ops + 1);
         }
         pass.tensors = tensors.len() - given.count();
         pass
@@ -94,7 +94,7 @@ impl<'a> PassOver<'a> {
     /// written where the numbers were. Nobody else may access the two meanwhile.
     ///
     /// # Panics
-    /// When the stages' own numbers are too few.
+    /// When the post-ops' own numbers are too few.
     pub unsafe fn new(
         pass: &'a Pass<'a>,
         [rows, columns]: [Range<usize>; 2],
@@ -170,7 +170,7 @@ impl OnVectors for PassOver<'_> {
     }
 }
 
-/// The pass, of which it is known that it has certain stages.
+/// The pass, of which it is known that it has certain post_ops.
 #[inline(always)]
 fn over<V: Vector, const KNOWN: u32>(has: u32, work: PassOver<'_>) {
     let has = if KNOWN == ANY { has } else { KNOWN };
@@ -240,18 +240,18 @@ unsafe fn load<V: Vector>(from: *const f32, count: usize) -> V {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::epilogue::stages::{Row, Stages, Tile};
+    use crate::epilogue::post_ops::{PostOps, Row, Tile};
     use crate::quantize::Quantize;
     use crate::testing::numbers;
 
     const ROUND: f32 = 12_582_912.0;
 
-    fn steps(size: f32) -> Stage {
-        Stage::Formula(Formula::Steps(Rounding::new(size, [-3.0, 252.0], -3.0, [ROUND; 2], size)))
+    fn steps(size: f32) -> PostOp {
+        PostOp::Formula(Formula::Steps(Rounding::new(size, [-3.0, 252.0], -3.0, [ROUND; 2], size)))
     }
 
-    /// The same to the last bit as stage by stage; what is not a number may have any bits.
-    fn check(stages: Vec<Stage>, in_pass: usize, quantize: Option<Steps>) {
+    /// The same to the last bit as post-op by post-op; what is not a number may have any bits.
+    fn check(post_ops: Vec<PostOp>, in_pass: usize, quantize: Option<Steps>) {
         const WIDTH: usize = 32;
         let (rows, stride) = (5..9, 70);
         let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e30, -1e30, 0.25, 0.75, -0.25, 1e-40];
@@ -262,28 +262,28 @@ mod tests {
             .collect();
         let (row, line) = (Row::new(numbers(stride, 6)), numbers(stride, 7));
         let (single, tensor) = ([1.75f32], numbers(stride * 9, 8));
-        let stages: Vec<Stage> = stages
+        let post_ops: Vec<PostOp> = post_ops
             .into_iter()
-            .map(|stage| match stage {
-                Stage::Binary(operation, With::Row(_)) => Stage::Binary(operation, With::Row(row.clone())),
+            .map(|post_op| match post_op {
+                PostOp::Binary(operation, With::Row(_)) => PostOp::Binary(operation, With::Row(row.clone())),
                 other => other,
             })
             .collect();
-        let epilogue = Stages::new(&stages);
-        let tensors: Vec<Stored<'_>> = stages
+        let epilogue = PostOps::new(&post_ops);
+        let tensors: Vec<Stored<'_>> = post_ops
             .iter()
-            .filter_map(|stage| match stage {
-                Stage::Binary(_, With::Single) => Some(Stored::Float32(&single)),
-                Stage::Binary(_, With::Line) => Some(Stored::Float32(&line)),
-                Stage::Binary(_, With::Tensor) => Some(Stored::Float32(&tensor)),
+            .filter_map(|post_op| match post_op {
+                PostOp::Binary(_, With::Single) => Some(Stored::Float32(&single)),
+                PostOp::Binary(_, With::Line) => Some(Stored::Float32(&line)),
+                PostOp::Binary(_, With::Tensor) => Some(Stored::Float32(&tensor)),
                 _ => None,
             })
             .collect();
         for isa in Isa::available() {
             for columns in [0..32, 1..2, 16..48, 33..64, 40..57, 64..70] {
-                let pass = Pass::of(&stages, &tensors);
-                assert_eq!(pass.stages, in_pass, "{stages:?}");
-                let is_all = pass.stages == stages.len();
+                let pass = Pass::of(&post_ops, &tensors);
+                assert_eq!(pass.post_ops, in_pass, "{post_ops:?}");
+                let is_all = pass.post_ops == post_ops.len();
                 let quantize = quantize.filter(|_| is_all);
                 let tile = || Tile { rows: rows.clone(), columns: columns.clone(), stride, width: WIDTH };
                 let mut expected = of_tile.clone();
@@ -297,10 +297,10 @@ mod tests {
                 let place = [rows.clone(), columns.clone()];
                 // SAFETY: the tile has four rows of WIDTH numbers, more than the columns, and the bytes as many rows.
                 unsafe { PassOver::new(&pass, place, stride, (found.as_mut_ptr(), WIDTH), to) }.compute(isa);
-                epilogue.behind(pass.stages).apply_tile(isa, tile(), &tensors[pass.tensors..], &mut found);
+                epilogue.after(pass.post_ops).apply_tile(isa, tile(), &tensors[pass.tensors..], &mut found);
                 for r in 0..rows.len() {
                     let expected = &expected[r * WIDTH..][..columns.len()];
-                    let name = format!("{} {columns:?} row {r}: {stages:?}", isa.name);
+                    let name = format!("{} {columns:?} row {r}: {post_ops:?}", isa.name);
                     if let Some(steps) = quantize {
                         let mut wanted = vec![0u8; columns.len()];
                         Quantize { numbers: expected, bytes: &mut wanted, steps }.compute(isa);
@@ -322,19 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_gives_the_bits_of_all_stages() {
+    fn one_pass_gives_the_bits_of_all_post_ops() {
         use Operation::{Add, Mul, Sub};
-        let row = || Stage::Binary(Add, With::Row(Row::new([])));
-        let line = || Stage::Binary(Add, With::Line);
-        let single = || Stage::Binary(Mul, With::Single);
-        let number = || Stage::Binary(Mul, With::Number(0.3));
-        let tensor = || Stage::Binary(Add, With::Tensor);
-        let relu = || Stage::Formula(Formula::Of(Function::Relu));
-        let clamp = || Stage::Formula(Formula::Clamp(-1.0, 6.0));
+        let row = || PostOp::Binary(Add, With::Row(Row::new([])));
+        let line = || PostOp::Binary(Add, With::Line);
+        let single = || PostOp::Binary(Mul, With::Single);
+        let number = || PostOp::Binary(Mul, With::Number(0.3));
+        let tensor = || PostOp::Binary(Add, With::Tensor);
+        let relu = || PostOp::Formula(Formula::Of(Function::Relu));
+        let clamp = || PostOp::Formula(Formula::Clamp(-1.0, 6.0));
         let steps_of = |divisor| Some(Steps { divisor, zero: -20 });
         let (size, bounds) = (0.37, [-108.0, 147.0]);
         for quantize in [steps_of(Divisor::of_many(size, bounds)), steps_of(Divisor::new(size, bounds)), None] {
-            for (stages, in_pass) in [
+            for (post_ops, in_pass) in [
                 (vec![row()], 1),
                 (vec![row(), steps(0.5)], 2),
                 (vec![row(), tensor()], 2),
@@ -349,10 +349,10 @@ mod tests {
                 // What has no place in the order is left.
                 (vec![relu(), row(), tensor()], 1),
                 (vec![steps(0.5), steps(0.25), tensor()], 2),
-                (vec![row(), Stage::Binary(Sub, With::Line), tensor()], 1),
-                (vec![Stage::Formula(Formula::Of(Function::Abs)), tensor()], 0),
+                (vec![row(), PostOp::Binary(Sub, With::Line), tensor()], 1),
+                (vec![PostOp::Formula(Formula::Of(Function::Abs)), tensor()], 0),
             ] {
-                check(stages, in_pass, quantize);
+                check(post_ops, in_pass, quantize);
             }
         }
     }

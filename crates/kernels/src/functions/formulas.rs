@@ -325,7 +325,7 @@ fn root<V: Vector>(x: V) -> V {
 pub fn exp<V: Vector>(x: V) -> V {
     let (rest, n) = rest_of_power(within_range(x));
     let (power, least) = (power(rest, 1.0), V::splat(LEAST_POWER));
-    // Bounded, since a compiler may do before a branch what is behind it.
+    // Bounded, since a compiler may do before a branch what is after it.
     let normal = power.times_two_to_the(n.max(least));
     if n.any_below(least) { n.if_below(least, subnormal(power, n), normal) } else { normal }
 }

@@ -20,7 +20,7 @@ pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2],
     }
 }
 
-/// The products of queries of `depth` elements, one behind the other, with each of the keys, which are `stride` elements apart: as many
+/// The products of queries of `depth` elements, one after the other, with each of the keys, which are `stride` elements apart: as many
 /// scores of the first query, then those of the second one, and so on.
 ///
 /// # Panics

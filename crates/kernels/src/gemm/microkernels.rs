@@ -305,7 +305,7 @@ impl Microkernels {
         panel[rounding::pairs(depth) * self.columns..self.steps(depth) * self.columns].fill(0.0);
     }
 
-    /// Packs a panel of a matrix whose element (k, column) is `element(k, column)`; what is behind the last column stays as it is.
+    /// Packs a panel of a matrix whose element (k, column) is `element(k, column)`; what is after the last column stays as it is.
     pub fn pack_panel_with(&self, columns: Range<usize>, depth: usize, panel: &mut [f32], element: impl Fn(usize, usize) -> f32) {
         for (step, row) in panel.chunks_exact_mut(self.columns).enumerate() {
             for (number, column) in row.iter_mut().zip(columns.clone()) {
@@ -570,7 +570,7 @@ unsafe fn tiles_below<F: Full, S: VectorBundle, const ROWS: usize>(column: &Colu
 
 compile_tiles!(baseline);
 
-// Behind the macros.
+// After the macros.
 pub(crate) mod bf16;
 
 #[cfg(target_arch = "x86_64")]

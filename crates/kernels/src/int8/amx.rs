@@ -1,7 +1,7 @@
 //! Tiles for processors with matrix registers (AMX), which multiply 16 rows of 64 bytes with 64 bytes of 16 columns at once.
 //!
 //! Rows are gathered first, so that each matrix lies in one piece: 64 bytes of each row, then the next 64, across all runs. The
-//! weights lie as for VNNI, filled up to 64 bytes of depth with zeros; what is behind a gathered row's end does not count.
+//! weights lie as for VNNI, filled up to 64 bytes of depth with zeros; what is after a gathered row's end does not count.
 //!
 //! The compiler does not use these registers, and what is in them stays there between the instructions below. They are the
 //! thread's, as is their configuration.
@@ -179,7 +179,7 @@ unsafe fn tile<const TALL: usize, const VECTORS: usize>(task: &Task) {
     let mut rows = unsafe { *task.starts };
     let mut weights = task.weights;
     let width = VECTORS * LANES * 4;
-    // SAFETY: the registers are configured. For each 64 bytes of depth there are TALL matrices of rows, one behind the other, and
+    // SAFETY: the registers are configured. For each 64 bytes of depth there are TALL matrices of rows, one after the other, and
     // 16 rows of the panel's columns, which are filled up to that.
     unsafe {
         asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, preserves_flags, nomem));

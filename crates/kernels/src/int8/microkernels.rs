@@ -288,7 +288,7 @@ unsafe fn tile<S: Sums, const ROWS: usize, const VECTORS: usize>(task: &Task) {
             }
         }
     }
-    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+    // Operator by operator, with indices that are known when this is compiled: so the sums need not lie in memory.
     let mut sums = sums[0];
     let Epilogue { start, zeros, row_sums, factors } = task.epilogue;
     for v in 0..VECTORS {
@@ -433,7 +433,7 @@ impl Sums for Array {
 
 tiles! { PORTABLE = isa::PORTABLE, vectors of Array, compiled by baseline: "portable" 4 x 2 }
 
-// Behind the macro that they use.
+// After the macro that they use.
 #[cfg(target_arch = "aarch64")]
 mod arm;
 #[cfg(target_arch = "x86_64")]

@@ -40,7 +40,7 @@ fn check(isa: &Isa, tiles: &'static Tiles, [runs, length]: [usize; 2], ends: Opt
     let depth = runs * padded;
     let list = |count, which: usize| ends.map_or_else(|| drawn(count, 1 + which as u64), |ends| vec![ends[which]; count]);
     let (a, mut b) = (list(rows * depth, 0), list(depth * columns, 1));
-    // What is behind a run is multiplied by nothing.
+    // What is after a run is multiplied by nothing.
     for run in b.chunks_exact_mut(padded * columns) {
         run[length * columns..].fill(0);
     }

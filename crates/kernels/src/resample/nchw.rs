@@ -179,7 +179,7 @@ impl Block {
             // SAFETY: as many as the longest vector has.
             return unsafe { V::load(numbers.as_ptr()) };
         };
-        // SAFETY: a vector long, or as many as the row has behind the first one.
+        // SAFETY: a vector long, or as many as the row has after the first one.
         let loaded = unsafe {
             match row[first..].get(..V::LANES) {
                 Some(numbers) => V::load(numbers.as_ptr()),

@@ -101,7 +101,7 @@ impl Gates {
     }
 }
 
-/// Numbers of units: where those of a row, of a block and of a gate begin, one behind the other so far apart.
+/// Numbers of units: where those of a row, of a block and of a gate begin, one after the other so far apart.
 #[derive(Clone, Copy)]
 pub struct Strided<'a> {
     pub numbers: &'a [f32],

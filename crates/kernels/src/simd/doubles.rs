@@ -15,7 +15,7 @@ pub trait Doubles: Copy {
     /// There must be [`Doubles::LANES`] numbers at `from`.
     unsafe fn load(from: *const f32) -> Self;
 
-    /// Loads the first `count` numbers, and zeros behind them.
+    /// Loads the first `count` numbers, and zeros after them.
     ///
     /// # Safety
     /// There must be `count` numbers at `from`, at most [`Doubles::LANES`].

@@ -16,7 +16,7 @@ pub trait VectorBundle: Copy {
     /// There must be [`VectorBundle::LANES`] numbers at `from`.
     unsafe fn load(from: *const f32) -> Self;
 
-    /// Loads the first `count` numbers, and zeros behind them.
+    /// Loads the first `count` numbers, and zeros after them.
     ///
     /// # Safety
     /// There must be `count` numbers at `from`, at most [`VectorBundle::LANES`].
@@ -35,7 +35,7 @@ pub trait VectorBundle: Copy {
     /// Whether it multiplies pairs of bfloat16, whose sums may be stored as bfloat16.
     const OF_PAIRS: bool = false;
 
-    /// Loads the first `count` numbers, which lie as bfloat16, and zeros behind them.
+    /// Loads the first `count` numbers, which lie as bfloat16, and zeros after them.
     ///
     /// # Safety
     /// There must be `count` numbers at `from`, at most [`VectorBundle::LANES`].
@@ -92,7 +92,7 @@ pub trait VectorBundle: Copy {
 /// The longest bundle.
 const LONGEST: usize = 64;
 
-/// Two bundles, the second one behind the first.
+/// Two bundles, the second one after the first.
 #[derive(Clone, Copy)]
 pub struct Both<A, B>(A, B);
 

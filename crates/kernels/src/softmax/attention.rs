@@ -7,7 +7,7 @@ use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// What is done to scores before the softmax.
 #[derive(Clone, Copy, Debug)]
-pub enum Stage {
+pub enum ScoreOp {
     Mul(f32),
     Div(f32),
     Add(f32),
@@ -15,36 +15,36 @@ pub enum Stage {
     Mask([usize; 2]),
 }
 
-/// The tensor of a [`Stage::Mask`], for one stack; nothing for other stages.
+/// The tensor of a [`ScoreOp::Mask`], for one stack; nothing for other ops.
 pub type Mask<'a> = &'a [f32];
 
-impl Stage {
+impl ScoreOp {
     /// Does it to the scores of a query.
     #[inline(always)]
     pub fn apply(&self, scores: &mut [f32], query: usize, mask: Mask<'_>) {
         match *self {
-            Stage::Mul(factor) => {
+            ScoreOp::Mul(factor) => {
                 for score in scores {
                     *score *= factor;
                 }
             }
-            Stage::Div(divisor) => {
+            ScoreOp::Div(divisor) => {
                 for score in scores {
                     *score /= divisor;
                 }
             }
-            Stage::Add(number) => {
+            ScoreOp::Add(number) => {
                 for score in scores {
                     *score += number;
                 }
             }
-            Stage::Mask([row, 0]) => {
+            ScoreOp::Mask([row, 0]) => {
                 let number = mask[query * row];
                 for score in scores {
                     *score += number;
                 }
             }
-            Stage::Mask([row, _]) => {
+            ScoreOp::Mask([row, _]) => {
                 for (score, number) in scores.iter_mut().zip(&mask[query * row..]) {
                     *score += number;
                 }
@@ -55,7 +55,7 @@ impl Stage {
 
 /// Makes scores of some queries the weights of their keys.
 pub struct Weigh<'a> {
-    pub stages: &'a [Stage],
+    pub ops: &'a [ScoreOp],
     pub masks: &'a [Mask<'a>],
     pub first_query: usize,
     pub keys: usize,
@@ -76,20 +76,20 @@ impl Weigh<'_> {
 impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Weigh { stages, masks, first_query, keys, stride, instead_of_nan, scores } = self;
-        assert!(keys <= stride && masks.len() == stages.len());
+        let Weigh { ops, masks, first_query, keys, stride, instead_of_nan, scores } = self;
+        assert!(keys <= stride && masks.len() == ops.len());
         // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
-        let quick = match *stages {
+        let quick = match *ops {
             [] => Some((1.0, None)),
-            [Stage::Mul(factor)] => Some((factor, None)),
-            [Stage::Mask([row, 1])] => Some((1.0, Some((masks[0], row)))),
-            [Stage::Mul(factor), Stage::Mask([row, 1])] => Some((factor, Some((masks[1], row)))),
+            [ScoreOp::Mul(factor)] => Some((factor, None)),
+            [ScoreOp::Mask([row, 1])] => Some((1.0, Some((masks[0], row)))),
+            [ScoreOp::Mul(factor), ScoreOp::Mask([row, 1])] => Some((factor, Some((masks[1], row)))),
             _ => None,
         };
         let (factor, mask) = quick.unwrap_or_else(|| {
             for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                for (stage, mask) in stages.iter().zip(masks) {
-                    stage.apply(&mut scores[..keys], first_query + row, mask);
+                for (op, mask) in ops.iter().zip(masks) {
+                    op.apply(&mut scores[..keys], first_query + row, mask);
                 }
             }
             (1.0, None)

@@ -69,7 +69,7 @@ fn softmax_of_columns<V: Vector>(rows: usize, load: impl Fn(usize) -> V, place: 
     }
 }
 
-/// Up to [`LINES`] rows that lie behind each other.
+/// Up to [`LINES`] rows that lie one after the other.
 pub struct ShortRows<'a> {
     pub input: &'a [f32],
     pub output: &'a mut [f32],

@@ -1,4 +1,4 @@
-//! Softmax of rows that lie behind each other, several of them at a time: what is done across the numbers of a vector in the end
+//! Softmax of rows that lie one after the other, several of them at a time: what is done across the numbers of a vector in the end
 //! is done for all of these rows at once.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub struct Rows {
 
 /// What the softmax of rows is taken of.
 pub trait Scores<V> {
-    /// So many of a row's, from a place on: a vector, or its first numbers with any others behind them. They are asked for
+    /// So many of a row's, from a place on: a vector, or its first numbers with any others after them. They are asked for
     /// twice, and may be in the row itself.
     ///
     /// # Safety
@@ -75,7 +75,7 @@ impl Rows {
             for (row, (sum, top)) in sums.iter_mut().zip(tops).enumerate().take(rows) {
                 let (mut halves, top) = ([*sum; 2], V::splat(top));
                 for_each_vector!(length, |half, at, count| {
-                    // Behind the end there is nothing: the power of minus infinity is zero.
+                    // After the end there is nothing: the power of minus infinity is zero.
                     // SAFETY: the caller's promise.
                     unsafe {
                         let scores = or_nothing(scores.at(first + row, at, count), count);
@@ -147,10 +147,10 @@ fn across<V: Vector>(
     result
 }
 
-/// The first numbers, and minus infinity behind them.
+/// The first numbers, and minus infinity after them.
 #[inline(always)]
 fn or_nothing<V: Vector>(numbers: V, count: usize) -> V {
-    static BEHIND: [f32; 2 * MOST_LANES] = {
+    static AFTER: [f32; 2 * MOST_LANES] = {
         let mut numbers = [0.0; 2 * MOST_LANES];
         let mut i = MOST_LANES;
         while i < numbers.len() {
@@ -162,9 +162,9 @@ fn or_nothing<V: Vector>(numbers: V, count: usize) -> V {
     if count == V::LANES {
         return numbers;
     }
-    let behind = &BEHIND[MOST_LANES - count..][..V::LANES];
+    let after = &AFTER[MOST_LANES - count..][..V::LANES];
     // SAFETY: as many numbers as a vector has.
-    numbers.add(unsafe { V::load(behind.as_ptr()) })
+    numbers.add(unsafe { V::load(after.as_ptr()) })
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use crate::simd::vector::{OnVectors, Vector, with_vectors};
 /// Sums that are formed side by side, so that they become one vector, and are exact for long rows.
 const SUMS: usize = 32;
 
-/// Softmax of rows that lie behind each other.
+/// Softmax of rows that lie one after the other.
 pub struct SoftmaxRows<'a> {
     pub input: &'a [f32],
     pub output: &'a mut [f32],
@@ -34,7 +34,7 @@ impl OnVectors for SoftmaxRows<'_> {
     }
 }
 
-/// Rows behind each other.
+/// Rows one after the other.
 struct Input {
     start: *const f32,
     length: usize,

@@ -17,7 +17,7 @@ pub struct BlockGrid {
     pub padded: usize,
     pub rows: Axis,
     pub columns: Axis,
-    /// Blocks of the output below each other and beside each other, of all phases. Some may lie behind the end of theirs.
+    /// Blocks of the output below each other and beside each other, of all phases. Some may lie after the end of theirs.
     pub down: usize,
     pub across: usize,
 }
@@ -87,7 +87,7 @@ pub struct Group {
     blocks: Range<usize>,
     /// By frequency, where the first of them stands.
     first: [usize; MOST_FREQUENCIES],
-    /// Behind where the last one stands at any frequency.
+    /// After where the last one stands at any frequency.
     end: usize,
 }
 

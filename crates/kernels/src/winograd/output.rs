@@ -98,7 +98,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
         };
         let whole = self.outputs.start..self.outputs.end - self.outputs.len() % V::LANES;
         for channel in whole.clone().step_by(V::LANES) {
-            let (from, to) = (from.wrapping_add(channel), to.behind(channel));
+            let (from, to) = (from.wrapping_add(channel), to.after(channel));
             let added = added.map(|added| added.wrapping_add(channel));
             // SAFETY: so many outputs are there, of the pixels from the first to the last, as is the block's place at each
             // frequency (which `Member` asserts); all vectors of products are whole.
@@ -106,7 +106,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
             suspicion = sum.mul_add(V::splat(0.0), suspicion);
         }
         if whole.end < self.outputs.end {
-            let (from, to) = (from.wrapping_add(whole.end), to.behind(whole.end));
+            let (from, to) = (from.wrapping_add(whole.end), to.after(whole.end));
             let added = added.map(|added| added.wrapping_add(whole.end));
             let count = self.outputs.end - whole.end;
             // SAFETY: as above.
@@ -180,7 +180,7 @@ impl<T: Transform> FromFrequencies<'_, T> {
             let line = clamps.finish_all(line, added);
             for x in 0..T::WIDTH {
                 if x < width {
-                    let to = to.behind(place_of(x));
+                    let to = to.after(place_of(x));
                     // SAFETY: the caller's promise.
                     unsafe { if FULL { to.store(line[x]) } else { to.store_first(line[x], count) } }
                 }

@@ -100,7 +100,7 @@ impl<V: Vector, const ROWS: usize> Half<V, ROWS> {
         }
     }
 
-    /// A row, with zeros behind so many columns.
+    /// A row, with zeros after so many columns.
     ///
     /// # Safety
     /// These columns must have been written.

@@ -19,10 +19,10 @@ use crate::memory;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Stored;
-use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
-use webnn_kernels::softmax::attention::{Mask, Stage, Weigh};
+use webnn_kernels::softmax::attention::{Mask, ScoreOp, Weigh};
 
 /// Attention whose operands are all computed.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Attention {
     /// Where each stack finds its queries, keys and values, and puts its output.
     positions: Vec<[usize; 4]>,
     /// What is done to scores before the softmax, and, of what is added, where it begins for each stack.
-    stages: Vec<Stage>,
+    ops: Vec<ScoreOp>,
     masks: Vec<MaskOperand>,
     /// See [`Weigh::instead_of_nan`].
     instead_of_nan: f32,
@@ -45,14 +45,14 @@ struct Attention {
     together: usize,
     /// Stacks of a job where there are few queries: those that have the same keys and values.
     shared: Vec<Range<usize>>,
-    /// The stage that hides keys in front which need not be looked at ([`Kernel::hide`]).
+    /// The op that hides keys in front which need not be looked at ([`Kernel::hide`]).
     hiding: Option<usize>,
 }
 
 /// So many keys at a time are left out: the others are summed in the same order then.
 const LEFT_OUT: usize = 64;
 
-/// The tensor that a stage adds, and where it begins for each stack; none for other stages.
+/// The tensor that an op adds, and where it begins for each stack; none for other ops.
 type MaskOperand = Option<(OperandId, Vec<usize>)>;
 
 /// Of one of the stacked products, and how its matrices lie in memory: elements from row to row and from column to column.
@@ -122,10 +122,10 @@ impl Kernel for Attention {
 
     fn hide(&mut self, hides: &dyn Fn(OperandId) -> bool) {
         // The same for all queries, with a number for each key.
-        let is_hiding = |(stage, mask): (&Stage, &MaskOperand)| {
-            matches!(stage, Stage::Mask([0, 1])) && mask.as_ref().is_some_and(|(id, _)| hides(*id))
+        let is_hiding = |(op, mask): (&ScoreOp, &MaskOperand)| {
+            matches!(op, ScoreOp::Mask([0, 1])) && mask.as_ref().is_some_and(|(id, _)| hides(*id))
         };
-        self.hiding = self.stages.iter().zip(&self.masks).position(is_hiding);
+        self.hiding = self.ops.iter().zip(&self.masks).position(is_hiding);
     }
 }
 
@@ -140,7 +140,7 @@ impl Attention {
         output: Output<'_>,
         tensors: &[Stored<'_>],
     ) {
-        let &Attention { gemm, sizes, ref stages, ref epilogue, instead_of_nan, .. } = self;
+        let &Attention { gemm, sizes, ref ops, ref epilogue, instead_of_nan, .. } = self;
         let Sizes { depth, keys, columns, .. } = sizes;
         let queries = of_stack.len();
         let hidden = self.hidden(&masks_of(stacks.start));
@@ -161,15 +161,14 @@ impl Attention {
             gemv::dot_products(gemm.isa, of_queries, depth, &k[key..], sizes.key_strides[1], scores);
             for (number, stack) in stacks.clone().enumerate() {
                 let mut masks = masks_of(stack);
-                for (mask, stage) in masks.iter_mut().zip(stages) {
-                    if let Stage::Mask([_, step]) = stage {
+                for (mask, op) in masks.iter_mut().zip(ops) {
+                    if let ScoreOp::Mask([_, step]) = op {
                         *mask = &mask[hidden * step..];
                     }
                 }
                 let masks = &masks[..];
                 let scores = &mut scores[number * queries * keys..][..queries * keys];
-                Weigh { stages, masks, first_query: of_stack.start, keys, stride: keys, instead_of_nan, scores }
-                    .compute(gemm.isa);
+                Weigh { ops, masks, first_query: of_stack.start, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
             }
             gemv::weighted_sums(gemm.isa, scores, keys, &v[value..], sizes.value_strides[0], results);
             for (number, stack) in stacks.enumerate() {
@@ -180,7 +179,8 @@ impl Attention {
                 for row in 0..queries {
                     block.row(row, 0..columns).copy_from_slice(&results[(number * queries + row) * columns..][..columns]);
                 }
-                if let Some(finish) = epilogue.stages().on_block(gemm.isa, Origin { place, stride: sizes.output_stride }, tensors)
+                if let Some(finish) =
+                    epilogue.post_ops().on_block(gemm.isa, Origin { place, stride: sizes.output_stride }, tensors)
                 {
                     finish.apply(&mut block, 0..queries, 0..columns);
                 }
@@ -192,8 +192,8 @@ impl Attention {
 impl Attention {
     /// How many keys in front need not be looked at. One is left.
     fn hidden(&self, masks: &[Mask<'_>]) -> usize {
-        let (Some(stage), most) = (self.hiding, self.sizes.keys.saturating_sub(1)) else { return 0 };
-        let blocks = masks[stage][..most].chunks_exact(LEFT_OUT);
+        let (Some(op), most) = (self.hiding, self.sizes.keys.saturating_sub(1)) else { return 0 };
+        let blocks = masks[op][..most].chunks_exact(LEFT_OUT);
         blocks.take_while(|block| block.iter().all(|&number| number == f32::NEG_INFINITY)).count() * LEFT_OUT
     }
 }
@@ -223,7 +223,7 @@ struct Queries<'a> {
 impl Queries<'_> {
     /// Computes an output whose first row is that of the first query.
     fn run(&self, output: Output<'_>, origin: Origin, tensors: &[Stored<'_>]) {
-        let &Attention { gemm, ref sizes, ref stages, ref epilogue, instead_of_nan, .. } = self.attention;
+        let &Attention { gemm, ref sizes, ref ops, ref epilogue, instead_of_nan, .. } = self.attention;
         let Sizes { depth, keys, columns, .. } = *sizes;
         let (q, queries) = (&self.q[self.queries.start * sizes.query_strides[0]..], self.queries.len());
         // Keys of tiles, which are half a panel wide at least.
@@ -258,11 +258,11 @@ impl Queries<'_> {
                     multiply(gemm, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
                 let first_query = self.queries.start + first;
-                Weigh { stages, masks: self.masks, first_query, keys, stride, instead_of_nan, scores }.compute(gemm.isa);
+                Weigh { ops, masks: self.masks, first_query, keys, stride, instead_of_nan, scores }.compute(gemm.isa);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;
-                let finish = epilogue.stages().on_block(gemm.isa, Origin { place, ..origin }, tensors);
+                let finish = epilogue.post_ops().on_block(gemm.isa, Origin { place, ..origin }, tensors);
                 let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
                 let right = RightView { columns, panels: value_panels };
                 if gemm.rounds() {
@@ -327,9 +327,9 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
         output_stride,
     };
     let mut consumed = smallvec![];
-    let stages = between.iter().map(|op| stage(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
-    let (stages, masks): (Vec<Stage>, Vec<_>) =
-        stages.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
+    let ops = between.iter().map(|op| score_op(op, problem, stacks, &mut consumed)).collect::<Option<Vec<_>>>();
+    let (ops, masks): (Vec<ScoreOp>, Vec<_>) =
+        ops.ok_or(Reject("something else than a scale and a mask before the softmax"))?.into_iter().unzip();
     let (problem, threads) = (*problem, target.threads);
     let is_few = queries <= target.tuning.unpacked_queries && sizes.can_be_read();
     Ok(Box::new(move || {
@@ -356,7 +356,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
             sizes,
             operands,
             positions,
-            stages,
+            ops,
             masks,
             instead_of_nan,
             epilogue,
@@ -397,16 +397,21 @@ fn leading(shape: &[usize]) -> &[usize] {
 }
 
 /// An operator between the scores and the softmax. What the compiler takes into an attention all is.
-fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallVec<[usize; 2]>) -> Option<(Stage, MaskOperand)> {
+fn score_op(
+    op: &Op,
+    problem: &Problem<'_>,
+    stacks: &[usize],
+    consumed: &mut SmallVec<[usize; 2]>,
+) -> Option<(ScoreOp, MaskOperand)> {
     let Op::Binary(Binary { kind, a, b }) = op else { return None };
     let id = if *a == RUNNING { *b } else { *a };
     let other: TensorDesc<'_> = problem.inputs[id.0 as usize];
     if let Some(&[number]) = other.elements() {
         consumed.push(id.0 as usize);
         return match kind {
-            BinaryKind::Mul => Some((Stage::Mul(number), None)),
-            BinaryKind::Div if *a == RUNNING => Some((Stage::Div(number), None)),
-            BinaryKind::Add => Some((Stage::Add(number), None)),
+            BinaryKind::Mul => Some((ScoreOp::Mul(number), None)),
+            BinaryKind::Div if *a == RUNNING => Some((ScoreOp::Div(number), None)),
+            BinaryKind::Add => Some((ScoreOp::Add(number), None)),
             _ => None,
         };
     }
@@ -420,5 +425,5 @@ fn stage(op: &Op, problem: &Problem<'_>, stacks: &[usize], consumed: &mut SmallV
         (other.shape[axis] > 1).then(|| strides[axis])
     };
     let steps = [stride(2).unwrap_or(0), stride(1).unwrap_or(0)];
-    Some((Stage::Mask(steps), Some((id, places(leading(other.shape), &strides, stacks)))))
+    Some((ScoreOp::Mask(steps), Some((id, places(leading(other.shape), &strides, stacks)))))
 }

@@ -17,7 +17,7 @@ use webnn_kernels::block_quantized::unpack::Unpack;
 use webnn_kernels::block_quantized::{
     Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Source, Weights, float32, int8,
 };
-use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::output::{Block, BlockEpilogue, Output};
 use webnn_kernels::simd::MOST_LANES;
@@ -102,7 +102,7 @@ fn for_each_rows(
     for first in (0..product.rows).step_by(ROWS_TOGETHER) {
         let rows = ROWS_TOGETHER.min(product.rows - first);
         let origin = Origin { place: first * columns, stride: columns };
-        let finish = product.epilogue.stages().on_block(product.isa, origin, &tensors);
+        let finish = product.epilogue.post_ops().on_block(product.isa, origin, &tensors);
         let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
         // SAFETY: these rows are written before the next ones are.
         let output = unsafe { output.from(first * columns) };

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::bf16;
-use super::conv_epilogue::{Added, BoundStages, ConvEpilogue};
+use super::conv_epilogue::{Added, BoundPostOps, ConvEpilogue};
 use super::panels::{Elements, Panel, Panels};
 use super::pointwise::{CLOSE, Heights, Next};
 use super::product::Right;
@@ -126,7 +126,7 @@ struct More<'a> {
     /// Weights instead of those of the only group.
     weights: Option<&'a [f32]>,
     added: Added<'a>,
-    rest: BoundStages<'a>,
+    rest: BoundPostOps<'a>,
 }
 
 /// How the output is divided into jobs and tiles.
@@ -460,8 +460,8 @@ impl Conv {
         let starts = &starts[..runs * rows];
         let mut task = *task;
         task.input.starts = starts.as_ptr();
-        task.output.start = task.output.behind(task.output.start, after);
-        task.added.start = task.added.behind(task.added.start, after);
+        task.output.start = task.output.after(task.output.start, after);
+        task.added.start = task.added.after(task.added.start, after);
         let task = panel.some_runs(task, inside, starts);
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
         // for, and so many zeros lie in the padding; for all else see `task`, whose pixels these are some of, and jobs and tiles have
@@ -512,7 +512,7 @@ impl Conv {
     /// Does the rest to what some panels have made of some pixels, if there is any.
     fn finish_pixels(
         &self,
-        rest: &BoundStages<'_>,
+        rest: &BoundPostOps<'_>,
         output: &StoredOutput<'_>,
         groups: &Range<usize>,
         pixels: Range<usize>,

@@ -9,7 +9,7 @@ use crate::graph::ops::elementwise::{ActivationKind, BinaryKind};
 use crate::graph::{Number, Op, OperandId};
 use smallvec::SmallVec;
 use webnn_kernels::bf16::narrow::Stored;
-pub use webnn_kernels::epilogue::stages::BoundStages;
+pub use webnn_kernels::epilogue::post_ops::BoundPostOps;
 use webnn_kernels::isa::Isa;
 
 /// The fused operators, in the one order that the kernels know: constants, bounds, a tensor, bounds; then others in any order.
@@ -135,8 +135,8 @@ impl ConvEpilogue {
     }
 
     /// What is left to be done to the sums.
-    pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> BoundStages<'a> {
-        BoundStages::new(self.rest.stages(), isa, channels, self.rest.tensors(arguments))
+    pub fn rest<'a, 'b: 'a>(&'a self, isa: &'static Isa, channels: usize, arguments: &Arguments<'b, '_>) -> BoundPostOps<'a> {
+        BoundPostOps::new(self.rest.post_ops(), isa, channels, self.rest.tensors(arguments))
     }
 
     pub fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::conv::spread;
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::panels::{Elements, Panels};
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require,
@@ -106,7 +106,7 @@ impl Kernel for ConvTranspose {
 
 impl ConvTranspose {
     /// Computes a row of the output.
-    fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundStages<'_>, output: &SharedOutput<'_>, line: usize) {
+    fn line(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundPostOps<'_>, output: &SharedOutput<'_>, line: usize) {
         let (rows, columns) = (self.rows, self.columns);
         let (batch, y) = (line / rows.output, line % rows.output);
         for first in 0..columns.stride.min(columns.output) {

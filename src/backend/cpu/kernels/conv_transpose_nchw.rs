@@ -3,7 +3,7 @@
 //! added up in as many lines as the columns' stride has phases, and these are woven together.
 #![allow(unsafe_code)]
 
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::conv_transpose::Reach;
 use super::packing::{pack_panel, pack_rows};
 use super::product::{Left, RightView, multiply};
@@ -151,7 +151,7 @@ impl ConvTransposeNchw {
         }
     }
 
-    fn finish(&self, place: usize, rest: &BoundStages<'_>, row: &mut [f32]) {
+    fn finish(&self, place: usize, rest: &BoundPostOps<'_>, row: &mut [f32]) {
         let clamps = self.finish.clamps;
         if clamps != Default::default() {
             row.iter_mut().for_each(|number| *number = clamps.finish_number(*number, None));

@@ -2,7 +2,7 @@
 //! channels is computed at a time.
 
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -58,7 +58,7 @@ impl Kernel for Depthwise {
 
 impl Depthwise {
     /// What is left to be done to the sums.
-    pub fn rest<'a, 'b: 'a>(&'a self, arguments: &Arguments<'b, '_>) -> BoundStages<'a> {
+    pub fn rest<'a, 'b: 'a>(&'a self, arguments: &Arguments<'b, '_>) -> BoundPostOps<'a> {
         self.finish.rest(self.isa, self.channels, arguments)
     }
 
@@ -77,7 +77,7 @@ impl Depthwise {
 
     /// Computes some rows of the output, from row number `first` of all images on. The rows of the input under their windows
     /// must be there.
-    pub fn compute(&self, image: Image<'_>, added: Option<&[f32]>, rest: &BoundStages<'_>, first: usize, output: &mut [f32]) {
+    pub fn compute(&self, image: Image<'_>, added: Option<&[f32]>, rest: &BoundPostOps<'_>, first: usize, output: &mut [f32]) {
         let row = self.columns.output * self.channels;
         if rest.is_empty() {
             return self.convolution().compute(self.isa, image, added, first, output);

@@ -14,19 +14,19 @@ struct Chain {
     isa: &'static Isa,
     input: OperandId,
     /// The operator, and those that are fused with it.
-    stages: Epilogue,
+    epilogue: Epilogue,
     /// Elements of a row, for operands that are rows.
     row: usize,
 }
 
-/// Elements that all stages are done to before the next ones: they stay in the first-level cache.
+/// Elements that each post-op is done to before the next one: they stay in the first-level cache.
 const STRIP: usize = 2048;
 
 /// A chain of element-wise operators in one pass.
 pub static CHAIN: Implementation = Implementation { name: "elementwise.chain", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    // What the stages are done to: they read other operands at fewer places.
+    // What the epilogue is done to: they read other operands at fewer places.
     let mut whole = None;
     problem.op.visit(&mut |_, id| {
         if whole.is_none() && problem.input(id).shape == problem.output.shape {
@@ -40,26 +40,26 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     // An operand that stands on both sides cannot be the value so far and another one.
     require(!matches!(problem.op, Op::Binary(op) if op.a == op.b), "the same operand on both sides")?;
     require(count >= target.tuning.chain_elements || matches!(problem.op, Op::Cast(_)), "few elements")?;
-    let mut stages = Epilogue::default();
+    let mut epilogue = Epilogue::default();
     let mut consumed = smallvec![];
-    require(stages.begin(problem, input, &mut consumed), "an operator or operand that no stage knows")?;
+    require(epilogue.begin(problem, input, &mut consumed), "an operator or operand that no post-op knows")?;
     let (problem, isa) = (*problem, target.isa);
     Ok(Box::new(move || {
-        let fuses = stages.fuse(&problem, &mut consumed);
-        let row = if stages.stages().is_flat() { STRIP } else { problem.output.shape.last().copied().unwrap_or(1) };
+        let fuses = epilogue.fuse(&problem, &mut consumed);
+        let row = if epilogue.post_ops().is_flat() { STRIP } else { problem.output.shape.last().copied().unwrap_or(1) };
         // What is done once for a row takes longer than a short row itself.
         let rows = STRIP.min(count).checked_div(row).unwrap_or(1).max(1);
-        let row = if stages.join_rows(rows) { rows * row } else { row };
-        Ok(Built { kernel: Box::new(Chain { isa, input, stages, row }), consumed, fuses })
+        let row = if epilogue.join_rows(rows) { rows * row } else { row };
+        Ok(Built { kernel: Box::new(Chain { isa, input, epilogue, row }), consumed, fuses })
     }))
 }
 
 impl Kernel for Chain {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let input = arguments.input(self.input).stored();
-        let tensors = self.stages.tensors(arguments);
-        // To read and to write take as long as two stages, and longer where one thread does it to what several have written.
-        let cost = self.row * (self.stages.stages().cost() + 2) / 16;
+        let tensors = self.epilogue.tensors(arguments);
+        // To read and to write take as long as two post-ops, and longer where one thread does it to what several have written.
+        let cost = self.row * (self.epilogue.post_ops().cost() + 2) / 16;
         for_each_stored_piece(self.isa, arguments.output(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
@@ -67,14 +67,14 @@ impl Kernel for Chain {
                     let column = j * STRIP;
                     let place = start + column;
                     input.part(place..place + strip.len()).copy_to(self.isa, strip);
-                    self.stages.stages().apply(self.isa, column..column + strip.len(), place, &tensors, strip);
+                    self.epilogue.post_ops().apply(self.isa, column..column + strip.len(), place, &tensors, strip);
                 }
             }
         });
     }
 
     fn bf16_support(&self) -> Bf16Support {
-        let mut loads = self.stages.whole_tensors();
+        let mut loads = self.epilogue.whole_tensors();
         loads.push(self.input);
         // What it loads it copies anyway.
         Bf16Support { loads, stores: true, rounds_output: true, ..Bf16Support::default() }

@@ -9,67 +9,67 @@ use crate::graph::ops::elementwise::BinaryKind;
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::SmallVec;
 use webnn_kernels::bf16::narrow::Stored;
-use webnn_kernels::epilogue::stages::{Operation, Row, Stage, Stages, With};
+use webnn_kernels::epilogue::post_ops::{Operation, PostOp, PostOps, Row, With};
 
-/// All stages, in order.
+/// All post-ops, in order.
 #[derive(Debug, Default)]
 pub struct Epilogue {
-    stages: Vec<Stage>,
-    /// The operands that stages need when they run, in the order of these stages.
+    post_ops: Vec<PostOp>,
+    /// The operands that post-ops need when they run, in the order of these post_ops.
     operands: Vec<OperandId>,
 }
 
 impl Epilogue {
     pub fn new(bias: Option<&[f32]>) -> Self {
-        Epilogue::of(bias.map(|bias| Stage::Binary(Operation::Add, With::Row(row(bias)))).into_iter().collect())
+        Epilogue::of(bias.map(|bias| PostOp::Binary(Operation::Add, With::Row(row(bias)))).into_iter().collect())
     }
 
     /// The same for an output of one column.
     pub fn of_column(bias: Option<f32>) -> Self {
-        Epilogue::of(bias.map(|bias| Stage::Binary(Operation::Add, With::Number(bias))).into_iter().collect())
+        Epilogue::of(bias.map(|bias| PostOp::Binary(Operation::Add, With::Number(bias))).into_iter().collect())
     }
 
     /// Adds the fused operators of a step, and notes the constants that are packed. All or none of them.
     pub fn fuse(&mut self, problem: &Problem<'_>, consumed: &mut impl Extend<usize>) -> bool {
         let running = OperandId(problem.inputs.len() as u32);
         let mut constants = Vec::new();
-        // The way back from float16 changes nothing: stages have float32 all the time.
+        // The way back from float16 changes nothing: post-ops have float32 all the time.
         let counts = |op: &&Op| !matches!(op, Op::Cast(cast) if cast.data_type == DataType::Float32);
-        let (mut stages, mut operands) = (Vec::new(), Vec::new());
+        let (mut post_ops, mut operands) = (Vec::new(), Vec::new());
         for op in problem.fused.iter().filter(counts) {
-            let Some(stage) = stage(op, running, problem, &mut constants, &mut operands) else { return false };
-            stages.push(stage);
+            let Some(post_op) = post_op(op, running, problem, &mut constants, &mut operands) else { return false };
+            post_ops.push(post_op);
         }
-        self.stages.extend(stages);
+        self.post_ops.extend(post_ops);
         self.operands.extend(operands);
         self.join_steps();
         consumed.extend(constants);
         true
     }
 
-    /// Lets stages that round to steps, as values that have been quantized are, be one.
+    /// Lets post-ops that round to steps, as values that have been quantized are, be one.
     fn join_steps(&mut self) {
         use Operation::{Add, Div, Mul, Sub};
-        use Stage::Binary;
+        use PostOp::Binary;
         use With::Number;
-        let joined = |stages: &[Stage]| match stages {
+        let joined = |post_ops: &[PostOp]| match post_ops {
             &[
                 Binary(Div, Number(size)),
-                Stage::Formula(Formula::ReplaceNan(of_nan)),
-                Stage::Formula(Formula::Clamp(low, high)),
+                PostOp::Formula(Formula::ReplaceNan(of_nan)),
+                PostOp::Formula(Formula::Clamp(low, high)),
                 Binary(Add, Number(up)),
                 Binary(Sub, Number(down)),
                 Binary(Mul, Number(back)),
             ] if low.is_finite() && high.is_finite() => {
-                Some(Stage::Formula(Formula::Steps(Rounding::new(size, [low, high], of_nan, [up, down], back))))
+                Some(PostOp::Formula(Formula::Steps(Rounding::new(size, [low, high], of_nan, [up, down], back))))
             }
             _ => None,
         };
-        const STAGES: usize = 6;
+        const POST_OPS: usize = 6;
         let mut i = 0;
-        while i + STAGES <= self.stages.len() {
-            if let Some(stage) = joined(&self.stages[i..i + STAGES]) {
-                self.stages.splice(i..i + STAGES, [stage]);
+        while i + POST_OPS <= self.post_ops.len() {
+            if let Some(post_op) = joined(&self.post_ops[i..i + POST_OPS]) {
+                self.post_ops.splice(i..i + POST_OPS, [post_op]);
             }
             i += 1;
         }
@@ -78,62 +78,63 @@ impl Epilogue {
     /// Adds a step's own operator, done to its operand `input`.
     pub fn begin(&mut self, problem: &Problem<'_>, input: OperandId, consumed: &mut impl Extend<usize>) -> bool {
         let mut constants = Vec::new();
-        let Some(stage) = stage(problem.op, input, problem, &mut constants, &mut self.operands) else { return false };
-        self.stages.push(stage);
+        let Some(post_op) = post_op(problem.op, input, problem, &mut constants, &mut self.operands) else { return false };
+        self.post_ops.push(post_op);
         consumed.extend(constants);
         true
     }
 
-    /// The row that is added first of all, if there is one, and the other stages.
-    pub fn split_bias(&self) -> (Option<&[f32]>, Stages<'_>) {
-        match self.stages.as_slice() {
-            [Stage::Binary(Operation::Add, With::Row(row)), rest @ ..] => (Some(row), Stages::new(rest)),
-            all => (None, Stages::new(all)),
+    /// The row that is added first of all, if there is one, and the other post_ops.
+    pub fn split_bias(&self) -> (Option<&[f32]>, PostOps<'_>) {
+        match self.post_ops.as_slice() {
+            [PostOp::Binary(Operation::Add, With::Row(row)), rest @ ..] => (Some(row), PostOps::new(rest)),
+            all => (None, PostOps::new(all)),
         }
     }
 
-    /// All stages.
-    pub fn stages(&self) -> Stages<'_> {
-        Stages::new(&self.stages)
+    /// All post_ops.
+    pub fn post_ops(&self) -> PostOps<'_> {
+        PostOps::new(&self.post_ops)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.stages.is_empty()
+        self.post_ops.is_empty()
     }
 
     /// Lets so many rows be one. Nothing, and false, if a row is one that the run brings.
     pub fn join_rows(&mut self, count: usize) -> bool {
-        if self.stages.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Line))) {
+        if self.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Binary(_, With::Line))) {
             return false;
         }
-        for stage in &mut self.stages {
-            if let Stage::Binary(_, With::Row(list)) = stage {
+        for post_op in &mut self.post_ops {
+            if let PostOp::Binary(_, With::Row(list)) = post_op {
                 *list = row(&list.repeat(count));
             }
         }
         true
     }
 
-    /// The tensors that stages need, for [`Stages::apply`].
+    /// The tensors that post-ops need, for [`PostOps::apply`].
     pub fn tensors<'a>(&self, arguments: &Arguments<'a, '_>) -> Vec<Stored<'a>> {
         self.operands.iter().map(|&id| arguments.input(id).stored()).collect()
     }
 
     /// Those of the output's shape, which may lie as bfloat16, but for what is a row or a number elsewhere.
     pub fn whole_tensors(&self) -> SmallVec<[OperandId; 2]> {
-        let needs = |stage: &&Stage| matches!(stage, Stage::Binary(_, With::Single | With::Line | With::Tensor));
-        let with: Vec<_> = self.operands.iter().zip(self.stages.iter().filter(needs)).collect();
-        let is_whole = |stage: &Stage| matches!(stage, Stage::Binary(_, With::Tensor));
-        let mut whole: SmallVec<[OperandId; 2]> = with.iter().filter(|(_, stage)| is_whole(stage)).map(|(id, _)| **id).collect();
-        whole.retain(|id| with.iter().all(|(other, stage)| *other != id || is_whole(stage)));
+        let needs = |post_op: &&PostOp| matches!(post_op, PostOp::Binary(_, With::Single | With::Line | With::Tensor));
+        let with: Vec<_> = self.operands.iter().zip(self.post_ops.iter().filter(needs)).collect();
+        let is_whole = |post_op: &PostOp| matches!(post_op, PostOp::Binary(_, With::Tensor));
+        let mut whole: SmallVec<[OperandId; 2]> =
+            with.iter().filter(|(_, post_op)| is_whole(post_op)).map(|(id, _)| **id).collect();
+        whole.retain(|id| with.iter().all(|(other, post_op)| *other != id || is_whole(post_op)));
         whole.sort_unstable_by_key(|id| id.0);
         whole.dedup();
         whole
     }
 
-    /// Stages that need no operands when they run.
-    fn of(stages: Vec<Stage>) -> Self {
-        Epilogue { stages, operands: Vec::new() }
+    /// Post-ops that need no operands when they run.
+    fn of(post_ops: Vec<PostOp>) -> Self {
+        Epilogue { post_ops, operands: Vec::new() }
     }
 }
 
@@ -142,14 +143,14 @@ fn row(numbers: &[f32]) -> Row {
     Row::new(AlignedBuffer::row(numbers))
 }
 
-/// An operator as a stage. `running` is the operand that it is done to.
-fn stage(
+/// An operator as a post_op. `running` is the operand that it is done to.
+fn post_op(
     op: &Op,
     running: OperandId,
     problem: &Problem<'_>,
     consumed: &mut Vec<usize>,
     operands: &mut Vec<OperandId>,
-) -> Option<Stage> {
+) -> Option<PostOp> {
     match op {
         Op::Binary(op) => {
             let is_first = op.a == running;
@@ -163,23 +164,23 @@ fn stage(
                 (BinaryKind::Pow, true) => {
                     let &[exponent] = problem.inputs.get(op.b.0 as usize)?.elements()? else { return None };
                     consumed.push(op.b.0 as usize);
-                    return Power::of(exponent).map(|power| Stage::Formula(Formula::Power(power)));
+                    return Power::of(exponent).map(|power| PostOp::Formula(Formula::Power(power)));
                 }
                 (BinaryKind::Pow, false) | (BinaryKind::Max | BinaryKind::Min, _) => return None,
             };
-            with(if is_first { op.b } else { op.a }, problem, consumed, operands).map(|with| Stage::Binary(operation, with))
+            with(if is_first { op.b } else { op.a }, problem, consumed, operands).map(|with| PostOp::Binary(operation, with))
         }
         Op::Prelu(op) if op.input == running => {
-            with(op.slope, problem, consumed, operands).map(|with| Stage::Binary(Operation::Slope, with))
+            with(op.slope, problem, consumed, operands).map(|with| PostOp::Binary(Operation::Slope, with))
         }
-        op => formula(op).map(Stage::Formula),
+        op => formula(op).map(PostOp::Formula),
     }
 }
 
-/// The other operand of a stage, if it is there in a way that is quick to read.
+/// The other operand of a post-op, if it is there in a way that is quick to read.
 fn with(id: OperandId, problem: &Problem<'_>, consumed: &mut Vec<usize>, operands: &mut Vec<OperandId>) -> Option<With> {
     let other = *problem.inputs.get(id.0 as usize)?;
-    // Stages read float32, also where a constant of another type has as many bytes.
+    // Post-ops read float32, also where a constant of another type has as many bytes.
     if other.data_type != DataType::Float32 {
         return None;
     }

@@ -4,7 +4,7 @@
 //! made in the same way.
 
 use super::conv::{Filter, spread};
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::depthwise;
 use super::depthwise::Depthwise;
 use super::panels::{Elements, Panels};
@@ -94,7 +94,7 @@ impl First {
 /// See [`First::making`].
 enum Making<'a> {
     /// With what is left to be done to them.
-    Products(&'a [f32], &'a Plain, BoundStages<'a>),
+    Products(&'a [f32], &'a Plain, BoundPostOps<'a>),
     Copies(&'a [f32], usize),
     /// With the scale and the zero point.
     Dequantized(View<'a>, f32, i32),

@@ -27,7 +27,7 @@ pub fn formula(op: &Op) -> Option<Formula> {
         // Of a chain, whose numbers stay float32.
         Elementwise::Cast(op) if op.data_type == DataType::Float16 => Formula::Of(Function::Float16),
         Elementwise::Cast(_) => return None,
-        // Of two numbers: `epilogue.rs` has those that stages do.
+        // Of two numbers: `epilogue.rs` has those that post-ops do.
         Elementwise::Binary(_) | Elementwise::Prelu(_) | Elementwise::Remainder(_) | Elementwise::Where(_) => return None,
         // Of other types.
         Elementwise::DequantizeLinear(_)

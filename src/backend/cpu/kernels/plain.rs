@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::AlignedBuffer;
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{CLOSE, Heights, Next};
 use webnn_kernels::conv::microkernels::Tiles;
@@ -23,7 +23,7 @@ pub struct Plain {
 
 impl Plain {
     /// Computes some pixels.
-    pub fn compute(&self, image: &[f32], rest: &BoundStages<'_>, output: &mut [f32]) {
+    pub fn compute(&self, image: &[f32], rest: &BoundPostOps<'_>, output: &mut [f32]) {
         let (channels, outputs) = (self.panels.depth, self.panels.columns);
         let pixels = image.len() / channels;
         assert!(pixels > 0 && image.len() == pixels * channels && output.len() == pixels * outputs);

@@ -3,7 +3,7 @@
 //! multiplied there, so that no part of a vector is empty.
 
 use super::conv::{Filter, axis};
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::{Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Subnormals, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
@@ -91,7 +91,7 @@ impl Kernel for SmallGroups {
 
 impl SmallGroups {
     /// Computes a row of the output, by its number among those of all images.
-    fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundStages<'_>, number: usize, output: &mut [f32]) {
+    fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundPostOps<'_>, number: usize, output: &mut [f32]) {
         let of = Convolution {
             of_group: self.of_group,
             weights: self.weights.as_slice(),

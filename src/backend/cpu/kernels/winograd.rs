@@ -16,7 +16,7 @@ mod division;
 use self::division::{Demand, Division};
 use super::bf16;
 use super::conv::{Filter, axis, spread};
-use super::conv_epilogue::{BoundStages, ConvEpilogue};
+use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{Heights, Next};
 use super::transform::{Transform, Transform2, Transform4};
@@ -267,7 +267,7 @@ impl<T: Compiled> Winograd<T> {
 struct Work<'a> {
     image: &'a [f32],
     added: Option<&'a [f32]>,
-    rest: &'a BoundStages<'a>,
+    rest: &'a BoundPostOps<'a>,
     output: &'a StoredOutput<'a>,
 }
 

@@ -16,7 +16,7 @@ pub unsafe fn finish<S: VectorBundle, const ROWS: usize>(sums: [S; ROWS], task: 
     if const { S::OF_PAIRS } && (task.output.is_bits || task.added.is_bits) {
         // SAFETY: the caller's promise.
         return unsafe {
-            finish_bits(sums, task, task.output.behind(task.output.start, column), task.added.behind(task.added.start, column))
+            finish_bits(sums, task, task.output.after(task.output.start, column), task.added.after(task.added.start, column))
         };
     }
     let (output, added) = (task.output.start.wrapping_add(column), task.added.start.wrapping_add(column));
@@ -55,7 +55,7 @@ pub unsafe fn finish_bits<S: VectorBundle, const ROWS: usize>(
     sums = before.bound_all(sums);
     if !task.added.start.is_null() {
         for r in 0..ROWS {
-            let from = task.added.behind(added, r * task.output.stride);
+            let from = task.added.after(added, r * task.output.stride);
             // SAFETY: what is added has `columns` numbers for each row.
             let added = unsafe {
                 match task.added.is_bits {
@@ -69,7 +69,7 @@ pub unsafe fn finish_bits<S: VectorBundle, const ROWS: usize>(
         sums = after.bound_all(sums);
     }
     for r in 0..ROWS {
-        let to = task.output.behind(output, r * task.output.stride);
+        let to = task.output.after(output, r * task.output.stride);
         // SAFETY: the output has `columns` numbers for each row.
         unsafe {
             match task.output.is_bits {
@@ -94,7 +94,7 @@ pub unsafe fn finish_whole<S: VectorBundle, const ROWS: usize>(
     added: *const f32,
 ) {
     let Clamps { before, after } = task.clamps;
-    // Stage by stage, with indices that are known when this is compiled: so the sums need not lie in memory.
+    // Operator by operator, with indices that are known when this is compiled: so the sums need not lie in memory.
     sums = before.bound_all(sums);
     if !task.added.start.is_null() {
         let stride = opaque(task.output.stride);

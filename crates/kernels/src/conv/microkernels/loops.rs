@@ -128,7 +128,7 @@ impl<const STREAMS: usize> Rows for InLine<STREAMS> {
                 // SAFETY: tiles in line have all columns.
                 unsafe {
                     if const { S::OF_PAIRS } && (task.output.is_bits || task.added.is_bits) {
-                        finish_bits(sums, task, task.output.behind(output, column), task.added.behind(added, column));
+                        finish_bits(sums, task, task.output.after(output, column), task.added.after(added, column));
                     } else {
                         finish_whole(sums, task, output.wrapping_add(column), added.wrapping_add(column));
                     }
@@ -136,8 +136,8 @@ impl<const STREAMS: usize> Rows for InLine<STREAMS> {
             }
             start = start.wrapping_add(ROWS * task.input.step);
             if const { S::OF_PAIRS } {
-                output = task.output.behind(output, ROWS * task.output.stride);
-                added = task.added.behind(added, ROWS * task.output.stride);
+                output = task.output.after(output, ROWS * task.output.stride);
+                added = task.added.after(added, ROWS * task.output.stride);
             } else {
                 output = output.wrapping_add(ROWS * task.output.stride);
                 if !added.is_null() {

@@ -94,7 +94,7 @@ impl Strip {
             true => last.start.min(first.start)..first.end.max(last.end),
             false => 0..columns.window,
         };
-        // SAFETY: bias and weights have a margin behind the last channel; the rows are there, and away from edges all columns
+        // SAFETY: bias and weights have a margin after the last channel; the rows are there, and away from edges all columns
         // are inside them, by the caller's promise; zeros are a row too.
         unsafe {
             let mut sums = [S::load(self.bias.add(channel)); WIDTH];

@@ -106,7 +106,7 @@ impl Strip {
         let step = if DILATED { columns.dilation } else { 1 };
         let first = (x * STRIDE).wrapping_sub(columns.padding);
         let zeros = self.zeros.wrapping_add(channel);
-        // SAFETY: weights and bias have a margin behind the last channel.
+        // SAFETY: weights and bias have a margin after the last channel.
         let bias = unsafe { V::load(self.bias.add(channel)) };
         let mut sums = [bias; WIDTH];
         for row in rows {

@@ -291,7 +291,7 @@ fn accept_with<'a>(problem: &Problem<'a>, target: &Target, tiles: &'static Tiles
     }))
 }
 
-const UNFUSED: &str = "something is done to the output that no stage knows";
+const UNFUSED: &str = "something is done to the output that no post-op knows";
 
 /// What is added to the sums as long as they are integers, whether they stay so, and what is done to them otherwise.
 fn whole_numbers<'a>(problem: &Problem<'_>, fused: &'a [Op]) -> (Vec<OperandId>, bool, &'a [Op]) {

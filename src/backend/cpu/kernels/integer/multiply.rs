@@ -7,8 +7,8 @@ use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Stored;
+use webnn_kernels::epilogue::post_ops::Tile;
 use webnn_kernels::epilogue::single_pass::{Pass, PassOver, To};
-use webnn_kernels::epilogue::stages::Tile;
 use webnn_kernels::int8::microkernels::{self, MOST_NUMBERS, Task, Tiles, WIDEST};
 use webnn_kernels::int8::panels::{Panel, PanelsView};
 use webnn_kernels::int8::row_sums::add_up_rows;
@@ -93,7 +93,7 @@ impl Multiplication<'_> {
         let across = self.panels.count().div_ceil(block_panels);
         let depth = self.rows.offsets.len() * self.rows.length;
         let cost = (rows * self.panels.columns).saturating_mul(depth) / 256;
-        let pass = Pass::of(self.epilogue.stages().list(), self.tensors);
+        let pass = Pass::of(self.epilogue.post_ops().list(), self.tensors);
         for_each_job(across * tiles.div_ceil(block_tiles), cost, |job| {
             let first = job / across * block_tiles;
             let panels = job % across * block_panels;
@@ -189,14 +189,14 @@ impl Multiplication<'_> {
         }
         let (first, end) = (place(rows.start, columns.start), place(rows.end - 1, columns.end));
         let output = self.output.from(first, end);
-        let is_all = pass.stages == self.epilogue.stages().list().len();
+        let is_all = pass.post_ops == self.epilogue.post_ops().list().len();
         let from = numbers.as_mut_ptr();
         let to = match self.steps {
             Some(steps) if is_all => To::Bytes(output, stride, steps),
             None if is_all => To::Numbers(output.cast(), stride),
             _ => To::Numbers(from, width),
         };
-        if is_all || pass.stages > 0 {
+        if is_all || pass.post_ops > 0 {
             let place = [rows.clone(), columns.clone()];
             // SAFETY: rows of `width` numbers, and the output's columns of those rows (`from` asserts that they are inside); products
             // and jobs have different rows or columns of the output.
@@ -206,7 +206,7 @@ impl Multiplication<'_> {
             return;
         }
         let tile = Tile { rows: rows.clone(), columns: columns.clone(), stride, width };
-        self.epilogue.stages().behind(pass.stages).apply_tile(self.isa, tile, &self.tensors[pass.tensors..], numbers);
+        self.epilogue.post_ops().after(pass.post_ops).apply_tile(self.isa, tile, &self.tensors[pass.tensors..], numbers);
         for (row, numbers) in rows.zip(numbers.chunks_exact(width)) {
             let (first, end) = (place(row, columns.start), place(row, columns.end));
             let numbers = &numbers[..columns.len()];

@@ -10,7 +10,7 @@ use crate::backend::cpu::kernels::{
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
-use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{BlockEpilogue, Output};
 
@@ -97,7 +97,7 @@ impl Kernel for Stack {
         let output = Output::new(arguments.output().elements::<f32>(), self.stride);
         let Shape { rows, depth, columns, .. } = self.shape;
         let gemm = self.gemm;
-        let (bias, stages) = self.epilogue.split_bias();
+        let (bias, post_ops) = self.epilogue.split_bias();
         let padded = columns.next_multiple_of(gemm.columns);
         let steps = gemm.steps(depth);
         let one = |number: usize, threads: usize| {
@@ -105,7 +105,7 @@ impl Kernel for Stack {
             // SAFETY: products have different positions, which were made so that their outputs do not overlap.
             let output = unsafe { output.from(place) };
             let origin = Origin { place, stride: self.stride };
-            let finish = stages.on_block(gemm.isa, origin, &tensors);
+            let finish = post_ops.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             with_scratch(steps * padded, |right_panels| {
                 let unit = gemm.columns * steps;

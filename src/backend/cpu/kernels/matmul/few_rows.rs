@@ -8,7 +8,7 @@ use crate::backend::cpu::kernels::{
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
-use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::output::{BlockEpilogue, Output};
 
 /// One product, or a stack of them.
@@ -76,7 +76,7 @@ impl Kernel for FewRows {
                     gemv::multiply_row(gemm.isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
                 }
             });
-            if let Some(finish) = epilogue.stages().on_block(gemm.isa, Origin { place, stride }, &tensors) {
+            if let Some(finish) = epilogue.post_ops().on_block(gemm.isa, Origin { place, stride }, &tensors) {
                 finish.apply(&mut block, 0..rows, columns);
             }
         });

@@ -17,7 +17,7 @@ use crate::graph::OperandId;
 use smallvec::smallvec;
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Tile;
-use webnn_kernels::epilogue::stages::Origin;
+use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::{Block, BlockEpilogue, Output};
 
@@ -193,7 +193,7 @@ impl TimesConstant {
         let Shape { rows, depth, columns, left_strides, .. } = self.shape;
         let steps = self.gemm.steps(depth);
         let (gemm, right) = (self.gemm, self.right.view());
-        let (bias, stages) = self.epilogue.split_bias();
+        let (bias, post_ops) = self.epilogue.split_bias();
         // In elements of the output, which are numbers or pairs.
         let width = if is_narrow { columns / 2 } else { columns };
         let output = Output::new(output, width);
@@ -202,7 +202,7 @@ impl TimesConstant {
             // SAFETY: chunks have different rows.
             let output = unsafe { output.from(first * width) };
             let origin = Origin { place: first * columns, stride: columns };
-            let finish = stages.on_block(gemm.isa, origin, &tensors);
+            let finish = post_ops.on_block(gemm.isa, origin, &tensors);
             let finish = finish.as_ref().map(|finish| finish as &dyn BlockEpilogue);
             let multiply_left = |left: Left<'_>| {
                 let grid = Grid::new(gemm, rows, steps, columns, threads);

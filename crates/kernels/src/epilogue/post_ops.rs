@@ -16,9 +16,9 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// A stage of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
+/// A post-op of an epilogue. The output is seen as rows (channels of a convolution, rows of a product) of columns.
 #[derive(Debug)]
-pub enum Stage {
+pub enum PostOp {
     Binary(Operation, With),
     Formula(Formula),
 }
@@ -77,21 +77,21 @@ impl fmt::Debug for Row {
     }
 }
 
-impl Stage {
+impl PostOp {
     /// Whether its result is off by no more than its operands are, and 2⁻¹²⁶, where subnormal numbers are flushed.
     pub(crate) fn may_flush(&self) -> bool {
         use Operation::{Add, Sub, SubFrom};
         match self {
-            Stage::Binary(operation, _) => matches!(operation, Add | Sub | SubFrom),
-            Stage::Formula(Formula::Of(function)) => {
+            PostOp::Binary(operation, _) => matches!(operation, Add | Sub | SubFrom),
+            PostOp::Formula(Formula::Of(function)) => {
                 matches!(function, Function::Relu | Function::Abs | Function::Neg | Function::Float16)
             }
-            Stage::Formula(formula) => matches!(formula, Formula::Clamp(..) | Formula::ReplaceNan(_)),
+            PostOp::Formula(formula) => matches!(formula, Formula::Clamp(..) | Formula::ReplaceNan(_)),
         }
     }
 }
 
-/// Elements that all stages are done to before the next ones: they stay in the first-level cache.
+/// Elements that all post-ops are done to before the next ones: they stay in the first-level cache.
 const STRIP: usize = 2048;
 
 /// Where a matrix lies in the output.
@@ -103,34 +103,37 @@ pub struct Origin {
     pub stride: usize,
 }
 
-/// Stages of an epilogue.
+/// Post-ops of an epilogue.
 #[derive(Clone, Copy, Debug)]
-pub struct Stages<'a>(&'a [Stage]);
+pub struct PostOps<'a>(&'a [PostOp]);
 
-impl<'a> Stages<'a> {
-    pub fn new(stages: &'a [Stage]) -> Self {
-        Stages(stages)
+impl<'a> PostOps<'a> {
+    pub fn new(post_ops: &'a [PostOp]) -> Self {
+        PostOps(post_ops)
     }
 
     /// Element-wise operators are exact for subnormal numbers also where what makes their operand flushes these: a logarithm, a
     /// quotient or a root would make much of little.
     fn begin(self) -> Option<Begun> {
-        (!self.0.iter().all(Stage::may_flush)).then(|| Subnormals::Exact.begin())
+        (!self.0.iter().all(PostOp::may_flush)).then(|| Subnormals::Exact.begin())
     }
 
     /// All of them, in order.
-    pub fn list(self) -> &'a [Stage] {
+    pub fn list(self) -> &'a [PostOp] {
         self.0
     }
 
-    /// Whether the rows do not matter: all stages treat all elements alike, or find them by their place.
+    /// Whether the rows do not matter: all post-ops treat all elements alike, or find them by their place.
     pub fn is_flat(self) -> bool {
-        !self.0.iter().any(|stage| matches!(stage, Stage::Binary(_, With::Row(_) | With::Line)))
+        !self.0.iter().any(|post_op| matches!(post_op, PostOp::Binary(_, With::Row(_) | With::Line)))
     }
 
-    /// About how many nanoseconds the stages take for an element, times 16.
+    /// About how many nanoseconds the post-ops take for an element, times 16.
     pub fn cost(self) -> usize {
-        self.0.iter().map(|stage| if matches!(stage, Stage::Formula(Formula::Of(_) | Formula::Swish(_))) { 8 } else { 1 }).sum()
+        self.0
+            .iter()
+            .map(|post_op| if matches!(post_op, PostOp::Formula(Formula::Of(_) | Formula::Swish(_))) { 8 } else { 1 })
+            .sum()
     }
 
     /// Finishes a piece of a row, whose first element is number `place` of the output.
@@ -138,7 +141,7 @@ impl<'a> Stages<'a> {
         let length = piece.len();
         let pieces = Pieces::new(piece, 1, [length, length], columns, [place, 0]);
         let _exact = self.begin();
-        with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+        with_vectors(isa, Apply { post_ops: self.0, tensors, pieces });
     }
 
     /// Finishes whole rows of so many columns, or a piece of one, of which the first element is number `place` of the output.
@@ -152,13 +155,13 @@ impl<'a> Stages<'a> {
             let of_row = first..columns.min(first + elements.len());
             let rows = elements.len().div_ceil(length);
             let pieces = Pieces::new(elements, rows, [length, length], of_row, [place, length]);
-            with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+            with_vectors(isa, Apply { post_ops: self.0, tensors, pieces });
         }
     }
 
-    /// Those behind the first ones.
-    pub fn behind(self, count: usize) -> Stages<'a> {
-        Stages(&self.0[count..])
+    /// Those after the first ones.
+    pub fn after(self, count: usize) -> PostOps<'a> {
+        PostOps(&self.0[count..])
     }
 
     /// Finishes a tile that lies elsewhere.
@@ -168,25 +171,25 @@ impl<'a> Stages<'a> {
             let place = rows.start * stride + columns.start;
             let pieces = Pieces::new(elements, rows.len(), [width, columns.len()], columns, [place, stride]);
             let _exact = self.begin();
-            with_vectors(isa, Apply { stages: self.0, tensors, pieces });
+            with_vectors(isa, Apply { post_ops: self.0, tensors, pieces });
         }
     }
 
-    /// All stages, done to the tiles of a matrix that lies there in the output; nothing when there are none.
-    pub fn on_block(self, isa: &'a Isa, origin: Origin, tensors: &'a [Stored<'a>]) -> Option<StagesOnBlock<'a>> {
-        (!self.0.is_empty()).then_some(StagesOnBlock { isa, stages: self.0, origin, tensors })
+    /// All post-ops, done to the tiles of a matrix that lies there in the output; nothing when there are none.
+    pub fn on_block(self, isa: &'a Isa, origin: Origin, tensors: &'a [Stored<'a>]) -> Option<PostOpsOnBlock<'a>> {
+        (!self.0.is_empty()).then_some(PostOpsOnBlock { isa, post_ops: self.0, origin, tensors })
     }
 }
 
-/// See [`Stages::on_block`].
-pub struct StagesOnBlock<'a> {
+/// See [`PostOps::on_block`].
+pub struct PostOpsOnBlock<'a> {
     isa: &'a Isa,
-    stages: &'a [Stage],
+    post_ops: &'a [PostOp],
     origin: Origin,
     tensors: &'a [Stored<'a>],
 }
 
-impl BlockEpilogue for StagesOnBlock<'_> {
+impl BlockEpilogue for PostOpsOnBlock<'_> {
     fn prefetch(&self, rows: Range<usize>, columns: Range<usize>) {
         for tensor in self.tensors {
             for row in rows.clone() {
@@ -209,8 +212,8 @@ impl BlockEpilogue for StagesOnBlock<'_> {
         let (length, last) = (columns.len(), columns.len());
         // SAFETY: these rows of the block are there (`Block::tile`), whose columns are inside of them, and the block is ours.
         let pieces = unsafe { Pieces::at(start, rows.len(), [stride, length, last], columns, [place, self.origin.stride]) };
-        let _exact = Stages(self.stages).begin();
-        with_vectors(self.isa, Apply { stages: self.stages, tensors: self.tensors, pieces });
+        let _exact = PostOps(self.post_ops).begin();
+        with_vectors(self.isa, Apply { post_ops: self.post_ops, tensors: self.tensors, pieces });
     }
 }
 
@@ -223,7 +226,7 @@ pub struct Tile {
     pub width: usize,
 }
 
-/// Pieces of rows that stages are done to: one kind for all, so that the loops over them exist once for each instruction set.
+/// Pieces of rows that post-ops are done to: one kind for all, so that the loops over them exist once for each instruction set.
 struct Pieces<'a> {
     start: *mut f32,
     rows: usize,
@@ -241,9 +244,9 @@ struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// Rows of elements that begin `step` apart; the last one has what is left, if that is less.
     fn new(elements: &'a mut [f32], rows: usize, [step, length]: [usize; 2], columns: Range<usize>, places: [usize; 2]) -> Self {
-        let behind = (rows.saturating_sub(1) * step).min(elements.len());
-        let last = if rows == 0 { 0 } else { length.min(elements.len() - behind) };
-        assert!(rows < 2 || length <= step && behind < elements.len());
+        let after = (rows.saturating_sub(1) * step).min(elements.len());
+        let last = if rows == 0 { 0 } else { length.min(elements.len() - after) };
+        assert!(rows < 2 || length <= step && after < elements.len());
         // SAFETY: the last row is inside the elements, and the others end before it; they are borrowed alone.
         unsafe { Pieces::at(elements.as_mut_ptr(), rows, [step, length, last], columns, places) }
     }
@@ -272,42 +275,42 @@ impl<'a> Pieces<'a> {
 }
 
 struct Apply<'a> {
-    stages: &'a [Stage],
+    post_ops: &'a [PostOp],
     tensors: &'a [Stored<'a>],
     pieces: Pieces<'a>,
 }
 
 impl OnVectors for Apply<'_> {
-    // Stage by stage: what depends on the stage is decided once for all rows.
+    // Operator by operator: what depends on the post-op is decided once for all rows.
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Apply { stages, tensors, mut pieces } = self;
+        let Apply { post_ops, tensors, mut pieces } = self;
         let (rows, columns) = (0..pieces.rows, pieces.columns.clone());
         let mut tensors = tensors.iter();
-        for stage in stages {
-            match stage {
-                Stage::Binary(operation, with) => match with {
+        for post_op in post_ops {
+            match post_op {
+                PostOp::Binary(operation, with) => match with {
                     With::Number(number) => with_number::<V>(*operation, &mut pieces, *number),
                     With::Row(numbers) => {
                         let numbers = &numbers[columns.clone()];
                         with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
                     With::Single => {
-                        let tensor = tensors.next().expect("one for each stage");
+                        let tensor = tensors.next().expect("one for each post-op");
                         with_number::<V>(*operation, &mut pieces, tensor.at(0));
                     }
                     With::Line => {
-                        let numbers = &tensors.next().expect("one for each stage").numbers()[columns.clone()];
+                        let numbers = &tensors.next().expect("one for each post-op").numbers()[columns.clone()];
                         with_numbers::<V>(*operation, &mut pieces, |_, _| numbers);
                     }
-                    With::Tensor => match *tensors.next().expect("one for each stage") {
+                    With::Tensor => match *tensors.next().expect("one for each post-op") {
                         Stored::Float32(tensor) => {
                             with_numbers::<V>(*operation, &mut pieces, |place, length| &tensor[place..][..length]);
                         }
                         Stored::Bf16(tensor) => with_bits::<V>(*operation, &mut pieces, tensor),
                     },
                 },
-                Stage::Formula(formula) => {
+                PostOp::Formula(formula) => {
                     for row in rows.clone() {
                         formula.apply::<V>(pieces.of(row).0);
                     }
@@ -381,28 +384,28 @@ fn with_bits<V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, tensor: &
     }
 }
 
-/// Stages that are done to pixels of so many channels each, soon after these are stored, with the tensors that they need.
+/// Post-ops that are done to pixels of so many channels each, soon after these are stored, with the tensors that they need.
 #[derive(Debug)]
-pub struct BoundStages<'a> {
-    stages: Stages<'a>,
+pub struct BoundPostOps<'a> {
+    post_ops: PostOps<'a>,
     isa: &'static Isa,
     channels: usize,
     tensors: Vec<Stored<'a>>,
 }
 
-impl<'a> BoundStages<'a> {
-    pub fn new(stages: Stages<'a>, isa: &'static Isa, channels: usize, tensors: Vec<Stored<'a>>) -> Self {
-        BoundStages { stages, isa, channels, tensors }
+impl<'a> BoundPostOps<'a> {
+    pub fn new(post_ops: PostOps<'a>, isa: &'static Isa, channels: usize, tensors: Vec<Stored<'a>>) -> Self {
+        BoundPostOps { post_ops, isa, channels, tensors }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.stages.list().is_empty()
+        self.post_ops.list().is_empty()
     }
 
     /// Finishes pixels that lie one after the other, from number `place` of the output on; or some channels of one pixel.
     pub fn apply(&self, place: usize, numbers: &mut [f32]) {
         if !self.is_empty() {
-            self.stages.apply_rows(self.isa, self.channels, place, &self.tensors, numbers);
+            self.post_ops.apply_rows(self.isa, self.channels, place, &self.tensors, numbers);
         }
     }
 }
