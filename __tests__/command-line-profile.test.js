@@ -3,9 +3,10 @@
 // npx webnn-node profile.
 
 const { spawnSync } = require('node:child_process');
-const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const { mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const program = path.join(__dirname, '..', 'bin', 'webnn-node.js');
@@ -48,9 +49,29 @@ test('profile prints steps and operators', () => {
   expect(stdout).toMatch(/ +2 {2}matmul\n/);
 });
 
+test('profile of a decoder has the prompt and the tokens apart', () => {
+  const file = path.join(folder, 'decoder.onnx');
+  writeFileSync(file, decoder('genai'));
+  const args = [file, '--generate', '4', '--prompt', '24'];
+  const json = profile(...args, '--repeat', '2', '--json');
+  expect(json).toMatchObject({ status: 0, stderr: '' });
+  const { prompt, token } = JSON.parse(json.stdout);
+  expect([prompt.runs, token.runs]).toEqual([2, 6]);
+  const work = ({ steps }) => steps.reduce((sum, { multiplications }) => sum + multiplications, 0);
+  expect(work(token)).toBeGreaterThan(0);
+  expect(work(prompt)).toBeGreaterThan(8 * work(token));
+  const html = path.join(folder, 'decoder.html');
+  const { status, stdout } = profile(...args, '--html', html);
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/^prompt: 1 run, [\d.]+ ms each/);
+  expect(stdout).toMatch(/\n\ntoken: 3 runs, [\d.]+ ms each/);
+  expect(readFileSync(html, 'utf8')).toContain('decoder.onnx');
+  expect(profile(model, '--generate', '4')).toMatchObject({ status: 1, stderr: expect.stringContaining('generate') });
+});
+
 test('profile prints a trace, and refuses what it does not understand', () => {
   const { status, stdout } = profile(model, '--shape', 'x=8x16', '--repeat', '2', '--trace');
   expect(status).toBe(0);
   expect(JSON.parse(stdout).traceEvents.map(({ name }) => name)).toEqual(['run', 'matmul', 'softmax', 'matmul', 'run', 'matmul', 'softmax', 'matmul']);
-  for (const args of [[], [model, '--device', 'gpu'], [model, '--repeat', '0'], [model, '--what']]) expect([args, profile(...args).status]).toEqual([args, 2]);
+  for (const args of [[], [model, '--device', 'tpu'], [model, '--generate', '0'], [model, '--repeat', '0'], [model, '--what']]) expect([args, profile(...args).status]).toEqual([args, 2]);
 });

@@ -6,6 +6,7 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 let folder;
@@ -99,6 +100,25 @@ test('a file that cannot be written is a warning; workers have files of their ow
   expect(program(body, 'own.json')).toMatchObject({ status: 0, stdout: '32\n', stderr: '' });
   expect(of(JSON.parse(read('own.json')), 'step').length).toBeGreaterThan(0);
   expect(JSON.parse(read('own.1.json')).length).toBeGreaterThan(3);
+});
+
+test('it has the operators of the steps of generate()', () => {
+  fs.writeFileSync(path.join(folder, 'decoder.onnx'), decoder('genai'));
+  const body = `
+    const { generate } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'generate.js'))});
+    const decoder = await loadOnnx(context, 'decoder.onnx', { label: 'says' });
+    const said = async (prompt) => { for await (const { id } of generate(decoder, prompt, { maxNewTokens: 3 })) if (id < 0) throw new Error('no token'); };
+    await Promise.all([said([1, 2, 3]), said([4, 5, 6])]);`;
+  expect(program(body, 'generate.json')).toMatchObject({ status: 0, stderr: '' });
+  const events = JSON.parse(read('generate.json'));
+  const steps = of(events, 'step').filter(({ args }) => args.model === 'says');
+  const operators = new Set(steps.map(({ name }) => name));
+  expect([...operators]).toEqual(expect.arrayContaining(['matmul', 'gather']));
+  expect(steps.every(({ dur, args }) => dur >= 0 && args.implementation !== '' && args.peak.gflops > 0)).toBe(true);
+  // Of each step of a call, or of several together.
+  const begun = of(events, 'run').filter(({ ph, name }) => ph === 'b' && name === 'run says');
+  expect(begun).toHaveLength(6);
+  expect(of(events, 'queue').filter(({ ph, name }) => ph === 'b' && name === 'queued says').length).toBeGreaterThanOrEqual(4);
 });
 
 test('it has the steps of dispatch() and compute()', () => {

@@ -5,6 +5,7 @@
 // it keeps its memory, and the request is pending here.
 
 const native = require('./native.js');
+const { forgetSteps, takeSteps } = require('./device-steps.js');
 const { Mismatch } = require('./errors.js');
 const { keepReason } = require('./reasons.js');
 const { createWatch, isScheduled } = require('./scheduling.js');
@@ -76,6 +77,7 @@ function givenUp(watch) {
 /** @param {number} watch */
 function destroyWatch(watch) {
   allGivenUp.delete(watch);
+  forgetSteps(watch);
   native.destroyWatch(watch);
 }
 
@@ -100,7 +102,7 @@ function beginWatched(entry, schedule, start) {
   entry.ended = () => {
     ended?.();
     unwatch?.();
-    note?.(native.takeSteps(watch));
+    note?.(takeSteps(watch));
     destroyWatch(watch);
   };
   try {

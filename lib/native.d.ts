@@ -180,7 +180,9 @@ export function giveUp(watch: Handle): number[];
  * thread, number of the graph, number in the graph, numbers there of the steps whose results it reads.
  */
 export type Step = [string, string, number, number, string, string, number, number, string, string, number, number, number[]];
-/** The steps so far, on the CPU. */
+/** What profiles say of a step of a program: operator, label, implementation, text, multiplications, bytes, data type, sources. */
+export type ProgramStep = [string, string, string, string, number, number, string, number[]];
+/** The steps so far. */
 export function takeSteps(watch: Handle): Step[];
 export function destroyWatch(watch: Handle): void;
 /** Blocks the thread until it is done, like the next. */
@@ -207,6 +209,7 @@ export function createDeviceContext(events: number, halves: boolean, subgroups: 
 /** As build(); settles with `{inputs, outputs, program}`, the latter as src/node/programs.rs describes it. */
 export function buildProgram(request: Request, builder: Handle, names: string[], operands: number[], label: string, watch: Handle): Handle;
 export function shaderText(program: Handle, shader: number): string;
+export function programSteps(program: Handle): ProgramStep[];
 /** Fills the view with a constant's bytes from an offset on. */
 export function copyConstant(program: Handle, constant: number, offset: number, into: ArrayBufferView): void;
 export function destroyProgram(program: Handle): void;
@@ -381,7 +384,10 @@ export function beginSequences(
  */
 export function continueSequences(
   request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number, masks: (Uint32Array | undefined)[],
+  withSteps: boolean,
 ): void;
+/** Those of what was continued last. What was done for several sessions together is one's. */
+export function takeSequenceSteps(session: Handle): Step[];
 export function chooseToken(session: Handle, sequence: number, logits: Float32Array, mask: Uint32Array | undefined): [number, number];
 /** Adds tokens after the one that was chosen. */
 export function appendTokens(session: Handle, sequence: number, ids: Uint32Array): void;

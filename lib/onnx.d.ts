@@ -300,7 +300,7 @@ export interface OnnxProfiledStep {
   bytes: number;
   /** Of the first input. */
   dataType: string;
-  /** The thread that ran it, alone or together with others: `JavaScript`, or the name of a thread of the package. */
+  /** The thread that ran it, alone or together with others: `JavaScript`, or the name of a thread of the package; `GPU` on one. */
   thread: string;
   /** Which of the graphs that the run began it belongs to, from 0: a split model has several, and those of loops begin again. */
   part: number;
@@ -313,7 +313,7 @@ export interface OnnxProfiledRun {
   began: number;
   /** The time until the result, including the time in queues. */
   ms: number;
-  /** Empty on a GPU. */
+  /** Empty on a GPU without timestamp queries. */
   steps: OnnxProfiledStep[];
 }
 
@@ -368,7 +368,7 @@ export class OnnxModel {
     /** Cancels it: plans that no other call waits for are not made. */
     options?: { signal?: AbortSignal },
   ): Promise<void>;
-  /** Profiles the runs that start from now on, until you stop it or call this again. */
+  /** Profiles the runs, and steps of `generate()`, that start from now on, until you stop it or call this again. */
   profile(): OnnxProfile;
   /** Uses the tensors that you pass, and creates the others. */
   createBindings(given?: {

@@ -3,6 +3,7 @@
 // How urgent work is, and how long it may wait (docs/extensions.md C20).
 
 const native = require('./native.js');
+const { watchSteps } = require('./device-steps.js');
 const { enforcedUnsignedLong, enumeration } = require('./webidl.js');
 
 /** Their positions are those of the native side. */
@@ -45,7 +46,9 @@ function isScheduled({ priority, signal, timeout }) {
  * @returns {number} a handle
  */
 function createWatch({ priority = NORMAL, timeout = -1 }, withSteps = false) {
-  return native.createWatch(withSteps, priority, timeout);
+  const watch = native.createWatch(withSteps, priority, timeout);
+  if (withSteps) watchSteps(watch);
+  return watch;
 }
 
 module.exports = { NORMAL, PRIORITIES, USUAL, createWatch, isScheduled, priorityMember, scheduleOf, timeoutMember };

@@ -133,6 +133,18 @@ pub struct StepNumber {
     pub step: usize,
 }
 
+/// A step of a run that is done.
+#[derive(Debug)]
+pub struct DoneStep {
+    pub operator: &'static str,
+    pub label: String,
+    pub number: StepNumber,
+    pub began: Instant,
+    pub ended: Instant,
+    /// As that of [`StepTime`].
+    pub thread: String,
+}
+
 /// When a step of a run was done, in nanoseconds since the watch began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
@@ -141,7 +153,7 @@ pub struct StepTime {
     pub number: StepNumber,
     pub began: u64,
     pub ended: u64,
-    /// The name of the thread that ran it, or was the first of several; none for JavaScript's.
+    /// The name of the thread that ran it, or was the first of several; none for JavaScript's. A device has its own.
     pub thread: String,
     pub description: Description,
 }
@@ -281,14 +293,37 @@ impl Watch {
         began: Instant,
         describe: impl FnOnce() -> Description,
     ) {
+        if self.wants_steps() {
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            let step = DoneStep { operator, label: label.to_owned(), number, began, ended: Instant::now(), thread };
+            self.note(step, describe());
+        }
+    }
+
+    /// Notes a step that was done elsewhere, if that is wanted.
+    pub fn note(&self, step: DoneStep, description: Description) {
         let Some(watched) = &self.0 else { return };
         let Some(steps) = &watched.steps else { return };
-        let ended = Instant::now();
+        let DoneStep { operator, label, number, began, ended, thread } = step;
         let since = |time: Instant| time.saturating_duration_since(watched.made).as_nanos() as u64;
         let (began, ended) = (since(began), since(ended));
-        let thread = std::thread::current().name().unwrap_or_default().to_owned();
-        let step = StepTime { operator, label: label.to_owned(), number, began, ended, thread, description: describe() };
-        lock(steps).push(step);
+        lock(steps).push(StepTime { operator, label, number, began, ended, thread, description });
+    }
+
+    /// Takes over the steps of work that was done for several, this among them.
+    pub fn take_from(&self, other: &Watch) {
+        let (Some(own), Some(theirs)) = (&self.0, &other.0) else { return };
+        let Some(steps) = &own.steps else { return };
+        let first = own.graphs.fetch_add(theirs.graphs.load(Ordering::Relaxed), Ordering::Relaxed);
+        // What is done for this was asked for before.
+        let later = theirs.made.saturating_duration_since(own.made).as_nanos() as u64;
+        let moved = other.take_steps().into_iter().map(|step| StepTime {
+            number: StepNumber { graph: first + step.number.graph, ..step.number },
+            began: step.began + later,
+            ended: step.ended + later,
+            ..step
+        });
+        lock(steps).extend(moved);
     }
 
     /// The steps so far.
@@ -341,6 +376,27 @@ mod tests {
         assert!(begun.begin().is_ok() && begun.check().is_ok());
         begun.give_up();
         assert_eq!(begun.check().unwrap_err().kind(), Kind::Aborted);
+    }
+
+    #[test]
+    fn one_of_several_takes_over_the_steps_of_what_was_done_for_all() {
+        let step = |watch: &Watch, operator| {
+            let number = StepNumber { graph: watch.graph(), step: 3 };
+            watch.step(operator, "", number, Instant::now(), Description::default);
+        };
+        let [own, unwatched, plain] = [Watch::new(true), Watch::default(), Watch::new(false)];
+        step(&own, "add");
+        let all = Watch::new(true);
+        step(&all, "mul");
+        unwatched.take_from(&all);
+        plain.take_from(&all);
+        own.take_from(&all);
+        step(&own, "sub");
+        let found = own.take_steps();
+        let parts: Vec<_> = found.iter().map(|step| (step.operator, step.number.graph, step.number.step)).collect();
+        assert_eq!(parts, [("add", 0, 3), ("mul", 1, 3), ("sub", 2, 3)]);
+        assert!(found.windows(2).all(|two| two[0].ended <= two[1].began), "{found:?}");
+        assert!(all.take_steps().is_empty() && plain.take_steps().is_empty());
     }
 
     #[test]

@@ -17,6 +17,7 @@ const { begun, compiled } = require('./constraint.js');
 const { featuresOf, requireSameContext } = require('./embedding.js');
 const { withEncoder } = require('./encoder.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
+const { noteOf } = require('./steps.js');
 
 /**
  * @param {import('../onnx.d.ts').OnnxModel} model
@@ -116,8 +117,10 @@ async function* tokens(work, prompts, wish, called) {
     const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
     // A draft guesses only what is allowed next, too.
     const allowed = isDirect || wish.speculate !== undefined ? masks : [];
-    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, allowed));
+    const note = noteOf(work.model);
+    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, allowed, note !== undefined));
     const chosen = await traced('run', () => stepOf(work.model, sequences, live), proceed);
+    note?.(session);
     left = -1;
     const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, masks);
     const going = [];

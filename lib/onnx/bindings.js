@@ -120,7 +120,7 @@ class GraphBindings {
   dispatch() {
     const { context, model } = this;
     const dispatched = [this.graph, this.inputs, this.outputs, { label: this.label }];
-    if (model.profile === undefined || model.contextState.device !== 'cpu') {
+    if (model.profile === undefined) {
       context.dispatch(...dispatched);
       return;
     }

@@ -5,6 +5,7 @@
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { MLGraphBuilder } = require('../builder.js');
+const { destroyWatch } = require('../cancelling.js');
 const { toGraph } = require('../graph.js');
 const { createWatch } = require('../scheduling.js');
 const { begin } = require('../settle.js');
@@ -59,7 +60,7 @@ async function shortest(context, length, make) {
       const [, , began, ended] = steps[steps.length - 1];
       return (ended - began) / 1e6;
     } finally {
-      native.destroyWatch(watch);
+      destroyWatch(watch);
     }
   };
   const times = [];

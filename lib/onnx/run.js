@@ -5,6 +5,7 @@
 const native = require('../native.js');
 const { dispatchUnder } = require('../context.js');
 const { dataTypes } = require('../descriptor.js');
+const { wantsSteps } = require('../device-steps.js');
 const { exception } = require('../errors.js');
 const { NORMAL, PRIORITIES } = require('../scheduling.js');
 const { begin } = require('../settle.js');
@@ -128,9 +129,12 @@ async function dispatch(plan, tensors, values, label, wish) {
   const { wanted } = wish;
   try {
     if (values !== undefined) write(context, tensors, values);
-    dispatchFor(plan, tensors, label, wish);
+    const ended = dispatchFor(plan, tensors, label, wish);
+    // Whoever reads the tensors hears of a failure.
+    ended?.catch(() => {});
     const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
     const buffers = await Promise.all(names.map((name) => context.readTensor(tensors.outputs[name])));
+    await ended;
     const found = new Array(plan.graphState.outputs.size);
     names.forEach((name, i) => (found[plan.graphState.outputs.get(name).position] = buffers[i]));
     return results(outputs, wanted, found);
@@ -142,14 +146,19 @@ async function dispatch(plan, tensors, values, label, wish) {
 /** For ever, or nearly. */
 const LONGEST = 2 ** 32 - 1;
 
-/** A dispatch that belongs to a run. What is dispatched has begun. */
-function dispatchFor({ context, graph, graphState }, { inputs, outputs }, label, { life, priority = NORMAL }) {
+/**
+ * A dispatch that belongs to a run. What is dispatched has begun.
+ * @returns {Promise<void> | undefined} ends when the watch has the steps, if it wants them
+ */
+function dispatchFor({ context, graph, graphState }, { inputs, outputs }, label, { life, priority = NORMAL, watch = 0 }) {
   if (life !== undefined && !life.begin()) throw exception('AbortError', 'the run is no longer wanted');
+  if (wantsSteps(watch)) return dispatchUnder(context, [graph, inputs, outputs, { label }], watch);
   const { queue, priority: usual, timeout } = graphState.context;
   const options = { label, priority: priority === usual ? undefined : PRIORITIES[priority], timeout: timeout === undefined ? undefined : LONGEST };
   const work = () => context.dispatch(graph, inputs, outputs, options);
   if (queue === undefined) work();
   else queue.inside(work);
+  return undefined;
 }
 
 function release({ inputs, outputs }) {
@@ -198,7 +207,7 @@ async function runOnDevice({ label }, plan, given, wish) {
     const dispatched = [graph, bound.inputs, bound.outputs, { label }];
     // Who watches it has the steps when it has ended.
     if (watch > 0 && graphState.context.device === 'cpu' && graphState.outputs.size > 0) await dispatchUnder(context, dispatched, watch);
-    else if (graphState.outputs.size > 0) dispatchFor(plan, bound, label, wish);
+    else if (graphState.outputs.size > 0) await dispatchFor(plan, bound, label, wish);
     return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
   } catch (error) {
     for (const tensor of made) tensor.destroy();

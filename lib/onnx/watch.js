@@ -5,6 +5,7 @@
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { destroyWatch, giveUp, isSignal, whenAborted } = require('../cancelling.js');
+const { takeSteps } = require('../device-steps.js');
 const { exception, typeError } = require('../errors.js');
 const { USUAL, createWatch } = require('../scheduling.js');
 const { ask } = require('../settle.js');
@@ -90,7 +91,7 @@ async function under(watching, work, tell, schedule) {
   const end = () => {
     const note = noted.get(watch);
     if (tell !== undefined || note !== undefined) {
-      const steps = native.takeSteps(watch);
+      const steps = takeSteps(watch);
       tell?.(steps);
       note?.(steps);
       noted.delete(watch);

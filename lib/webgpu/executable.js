@@ -19,6 +19,7 @@ const FINDINGS = 5;
 
 /** @typedef {{kind: number, position: number, offset: number, size: number}} Memory */
 /** @typedef {InstanceType<typeof import('./graph-memory').Shared>} Shared */
+/** @typedef {InstanceType<typeof import('./timestamps').Timestamps>} Timestamps */
 /** @typedef {{constants: (Shared | undefined)[], arena: Shared | undefined, sizes: Shared | undefined}} Own what a graph has on the device */
 /**
  * `places` is the input that the dispatch only copies to its place in an output, if it does nothing else; `looksAt` the input of indices
@@ -30,6 +31,7 @@ const FINDINGS = 5;
  * Where texts and constants of a program are, which are large.
  * @typedef {object} Source
  * @property {(shader: number) => string} shaderText
+ * @property {() => import('../native').ProgramStep[]} steps
  * @property {(constant: number, offset: number, into: Uint8Array) => void} copyConstant fills the view from an offset on
  */
 
@@ -82,6 +84,40 @@ async function make(device, label, code) {
   return pipeline;
 }
 
+/** The passes of a run: one for all dispatches, or with times one for each step. */
+class Passes {
+  #encoder;
+  #label;
+  #times;
+  /** @type {GPUComputePass | undefined} */
+  #pass = undefined;
+  #step = -1;
+
+  /**
+   * @param {GPUCommandEncoder} encoder
+   * @param {string} label
+   * @param {Timestamps | undefined} times
+   */
+  constructor(encoder, label, times) {
+    this.#encoder = encoder;
+    this.#label = label;
+    this.#times = times;
+  }
+
+  /** That of the next dispatch. @param {number} step */
+  next(step) {
+    if (this.#pass !== undefined && (this.#times === undefined || step === this.#step)) return this.#pass;
+    this.end();
+    this.#step = step;
+    this.#pass = this.#encoder.beginComputePass({ label: this.#label, timestampWrites: this.#times?.next(step) });
+    return this.#pass;
+  }
+
+  end() {
+    this.#pass?.end();
+  }
+}
+
 /** Memory of an input or output: what begins at an offset in a buffer. */
 class Part {
   /**
@@ -117,8 +153,9 @@ class Executable {
    * @param {number} inputs
    * @param {import('./checks').Check[]} checks
    * @param {import('./checks').Check[]} findings what the device looks for
+   * @param {Source} source
    */
-  constructor(device, label, dispatches, own, outputLengths, inputs, checks, findings) {
+  constructor(device, label, dispatches, own, outputLengths, inputs, checks, findings, source) {
     this.device = device;
     this.label = label;
     this.dispatches = dispatches;
@@ -127,6 +164,8 @@ class Executable {
     this.inputs = inputs;
     this.checks = checks;
     this.findings = findings;
+    // What profiles say of them, if the device tells their times.
+    this.steps = device.features.has('timestamp-query') ? source.steps() : undefined;
   }
 
   /**
@@ -137,24 +176,27 @@ class Executable {
    * @param {string} label
    * @param {boolean[]} known inputs in which all indices are known to be within
    * @param {InstanceType<typeof Findings> | undefined} findings of `look()`
+   * @param {Timestamps} [times]
    */
-  record(encoder, inputs, outputs, label, known, findings) {
+  record(encoder, inputs, outputs, label, known, findings, times = undefined) {
     const parts = [...inputs, ...outputs];
     const { groups } = this.#bind(parts);
     const found = findings?.begin(label);
-    const pass = encoder.beginComputePass({ label: label || this.label });
+    const passes = new Passes(encoder, label || this.label, times);
     this.dispatches.forEach((dispatch, i) => {
-      const { pipeline, grid: [x, y, z], places, looksAt, memory, fixed } = dispatch;
+      const { pipeline, step, grid: [x, y, z], places, looksAt, memory, fixed } = dispatch;
       if (looksAt !== undefined && known[looksAt]) return;
       if (places !== undefined) {
         const { position, offset } = memory.find(({ kind }) => kind === OUTPUT);
         if (inputs[places].follows(outputs[position], offset)) return;
       }
+      const pass = passes.next(step);
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, fixed ?? groups[i] ?? group(this.device, dispatch, this.own, parts, this.inputs, found));
       pass.dispatchWorkgroups(x, y, z);
     });
-    pass.end();
+    passes.end();
+    times?.finish(encoder);
   }
 
   /**
@@ -173,10 +215,11 @@ class Executable {
    * @param {(boolean | Part)[]} wanted
    * @param {string} label
    * @param {import('./findings').Doubts} before what is not known of the inputs
+   * @param {Timestamps} [times]
    * @returns {{reads: (ReturnType<typeof readBytes> | undefined)[], ask: ReturnType<typeof askFor>}} for each output that is wanted what
    * brings its bytes, and what brings the failure of a run that they were computed by
    */
-  start(inputs, wanted, label, before) {
+  start(inputs, wanted, label, before, times = undefined) {
     const { device } = this;
     const own = [];
     const make = (length, usage) => {
@@ -194,8 +237,9 @@ class Executable {
     const encoder = device.createCommandEncoder({ label });
     const known = inputs.map((input) => !(input instanceof Part));
     const found = this.look(known);
-    this.record(encoder, given, taken, label, known, found);
+    this.record(encoder, given, taken, label, known, found, times);
     device.queue.submit([encoder.finish()]);
+    times?.submitted();
     const reads = this.outputLengths.map((length, i) => (wanted[i] === true ? readBytes(device, taken[i].buffer, length, label) : undefined));
     // What was submitted keeps them.
     own.forEach((one) => one.destroy());
@@ -334,7 +378,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
     const refused = (await Promise.all(checks)).find((failure) => failure !== undefined);
     if (refused) throw refused;
     const [known, found] = [description.checks, description.findings].map((list) => list.map(checkOf));
-    return new Executable(device, label, dispatches, own, outputLengths, inputs, known, found);
+    return new Executable(device, label, dispatches, own, outputLengths, inputs, known, found, source);
   } catch (error) {
     release(own);
     throw error;

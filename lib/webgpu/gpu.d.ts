@@ -21,8 +21,12 @@ declare interface GPUComputePass {
   dispatchWorkgroups(x: number, y: number, z: number): void;
   end(): void;
 }
+declare interface GPUQuerySet {
+  destroy(): void;
+}
 declare interface GPUCommandEncoder {
-  beginComputePass(descriptor: { label: string }): GPUComputePass;
+  beginComputePass(descriptor: { label: string; timestampWrites?: object }): GPUComputePass;
+  resolveQuerySet(set: GPUQuerySet, first: number, count: number, to: GPUBuffer, offset: number): void;
   copyBufferToBuffer(from: GPUBuffer, fromOffset: number, to: GPUBuffer, toOffset: number, size: number): void;
   finish(): GPUCommandBuffer;
 }
@@ -41,6 +45,7 @@ declare interface GPUDevice {
   createShaderModule(descriptor: { label?: string; code: string }): GPUShaderModule;
   createComputePipelineAsync(descriptor: object): Promise<GPUComputePipeline>;
   createBindGroup(descriptor: object): GPUBindGroup;
+  createQuerySet(descriptor: { type: string; count: number }): GPUQuerySet;
   createCommandEncoder(descriptor?: { label?: string }): GPUCommandEncoder;
   pushErrorScope(filter: string): void;
   popErrorScope(): Promise<GPUError | null>;

@@ -27,6 +27,7 @@ const { GraphMemory } = require('./graph-memory.js');
 const { Completion, failed, inherited } = require('./completion.js');
 const { NONE, askFor, askForMany, doubtsOf, failureIn } = require('./findings.js');
 const { DeviceTasks } = require('./device-tasks.js');
+const { Timestamps } = require('./timestamps.js');
 
 /** @typedef {import('../native').Cause} Cause */
 
@@ -381,7 +382,8 @@ class DeviceTimeline {
 
   /** What was given up before is not submitted. What is submitted cannot be given up any more, and is as good as done. */
   dispatch(_context, { executable }, tensors, label, watch = 0, request = undefined) {
-    const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label };
+    const times = Timestamps.of(this.device, executable, watch);
+    const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label, times };
     const given = givenUp(watch);
     if (given === undefined && (watch === 0 || native.beginWork(watch))) {
       this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
@@ -391,7 +393,9 @@ class DeviceTimeline {
       const completion = Completion.failed(given === undefined ? overdue : { code: 'AbortError', message: `${what}: it was cancelled by its signal`, given });
       dispatch.outputs.forEach((tensor) => Object.assign(tensor, { completion, doubts: NONE, known: undefined }));
     }
-    if (request !== undefined) settle(request, undefined);
+    if (request === undefined) return;
+    if (times === undefined) settle(request, undefined);
+    else times.told.then(() => settle(request, undefined));
   }
 
   /** Dispatches that follow each other, as one command buffer. */
@@ -404,7 +408,7 @@ class DeviceTimeline {
     const complaint = new Promise((resolve) => {
       tell = resolve;
     });
-    for (const { executable, inputs, outputs, label } of dispatches) {
+    for (const { executable, inputs, outputs, label, times } of dispatches) {
       const shown = label || executable.label;
       const known = inputs.map((tensor) => tensor.known);
       let doubts = doubtsOf(inputs.map((tensor) => tensor.doubts));
@@ -420,7 +424,7 @@ class DeviceTimeline {
         const isKnown = known.map((bytes) => bytes !== undefined);
         const found = executable.look(isKnown);
         if (found !== undefined) doubts = doubtsOf([doubts, [found]]);
-        runs.push({ executable, inputs, outputs, shown, isKnown, found, doubts });
+        runs.push({ executable, inputs, outputs, shown, isKnown, found, doubts, times });
         completion = Completion.of(complaint, inputs.map((tensor) => tensor.completion), {
           own: (failure) => {
             if (failure.code === 'UnknownError') executable.failure ??= failure;
@@ -434,10 +438,11 @@ class DeviceTimeline {
     if (runs.length === 0) return;
     const recorded = checked(device, () => {
       const encoder = device.createCommandEncoder({ label: runs[0].shown });
-      for (const { executable, inputs, outputs, shown, isKnown, found } of runs) {
-        executable.record(encoder, inputs.map((tensor) => tensor.whole), outputs.map((tensor) => tensor.whole), shown, isKnown, found);
+      for (const { executable, inputs, outputs, shown, isKnown, found, times } of runs) {
+        executable.record(encoder, inputs.map((tensor) => tensor.whole), outputs.map((tensor) => tensor.whole), shown, isKnown, found, times);
       }
       device.queue.submit([encoder.finish()]);
+      runs.forEach(({ times }) => times?.submitted());
       runs.forEach(({ doubts }) => askForMany(doubts));
     });
     tell(recorded.complaint);
@@ -447,7 +452,7 @@ class DeviceTimeline {
    * Inputs are copied to the device and wanted outputs back. What models ask for may also be on parts of tensors, which a failure leaves
    * as they were but for what was to be written.
    */
-  compute(request, _context, { executable }, inputs, outputs, label) {
+  compute(request, _context, { executable }, inputs, outputs, label, watch = 0) {
     const { device } = this;
     const shown = label || executable.label;
     if (executable.failure !== undefined) {
@@ -462,7 +467,8 @@ class DeviceTimeline {
       return;
     }
     const wanted = (output) => (output instanceof Part ? output : output !== undefined);
-    const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown, doubts);
+    const times = Timestamps.of(device, executable, watch);
+    const start = () => executable.start(inputs.map(given), outputs.map(wanted), shown, doubts, times);
     const { result: { reads, ask }, complaint } = this.#give('compute', label, 1, () => checked(device, start));
     this.#settle(request, async () => {
       const wrong = [];
@@ -472,6 +478,7 @@ class DeviceTimeline {
         if (refused.code === 'UnknownError') executable.failure ??= refused;
         throw failed('compute', shown, refused);
       }
+      await times?.told;
       const found = await ask();
       if (found !== undefined) throw failed('compute', shown, found);
       if (wrong.length > 0) throw failed('compute', shown, { code: 'OperationError', message: wrong[0].message });
@@ -550,6 +557,7 @@ class DeviceTimeline {
 function sourceOf(program) {
   return {
     shaderText: (shader) => native.shaderText(program, shader),
+    steps: () => native.programSteps(program),
     copyConstant: (constant, offset, into) => native.copyConstant(program, constant, offset, into),
   };
 }

@@ -29,6 +29,7 @@ mod operators;
 mod orders;
 mod pattern;
 mod places;
+mod profiled;
 mod prologue;
 mod prune;
 mod quantized;
@@ -46,6 +47,7 @@ pub use capabilities::{Capabilities, Fusing, Preferences};
 pub use half_promotion::rounds;
 pub use operators::{RUNNING, after_inputs};
 pub use pattern::{Known, Pattern};
+pub use profiled::{Written, describe, sources};
 pub use schedule::{Check, Place, Read, Schedule, Step, Value, ValueId};
 pub use work::{element_count, multiplications};
 

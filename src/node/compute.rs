@@ -163,8 +163,11 @@ impl Reasons {
 /// `takeSteps(watch)`: `[operator, label, began, ended, implementation, text, multiplications, bytes, data type, thread, graph, number,
 /// sources]` of each step so far; times in nanoseconds since the watch was created.
 pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    let scope = call.scope;
-    let steps = watch(call, 0)?.take_steps();
+    steps_value(call.scope, &watch(call, 0)?.take_steps()).map(Some)
+}
+
+/// The steps of a watch.
+pub fn steps_value<'s>(scope: Scope<'s>, steps: &[StepTime]) -> Result<Value<'s>> {
     let steps = steps.iter().map(|StepTime { operator, label, number, began, ended, thread, description }| {
         let count = |number: usize| scope.number(number as f64);
         let Description { text, implementation, multiplications, bytes, data_type, sources } = description;
@@ -185,7 +188,7 @@ pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         ];
         scope.array_of(step.into_iter().map(Ok))
     });
-    scope.array_of(steps).map(Some)
+    scope.array_of(steps)
 }
 
 /// `destroyWatch(watch)`

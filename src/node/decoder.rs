@@ -259,7 +259,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `continueSequences(request, session, sequences, chooses, priority, timeout, masks)`: settles with `[sequence, id, logprob, …]`, or with
+/// `continueSequences(request, session, sequences, chooses, priority, timeout, masks, withSteps)`: settles with `[sequence, id, logprob, …]`, or with
 /// `[sequence, logits, …]` where somebody else changes these before a token is chosen. A mask has a bit for each token of a sequence that may be
 /// chosen; `undefined` allows all.
 pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
@@ -268,11 +268,17 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sequences: Vec<u32> = call.unsigned_list(2)?;
     let sequences = sequences.into_iter().map(|number| number as usize).collect();
     let chooses = call.scope.as_boolean(call.value(3))?;
-    let wish = compute::watch_options(call, 4)?;
+    let with_steps = call.scope.as_boolean(call.value(7))?;
+    let wish = WatchOptions { with_steps, ..compute::watch_options(call, 4)? };
     let allowed: Vec<Option<Allowed>> = call.scope.elements(call.value(6), mask)?;
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
     start(session, Work::Continue { sequences, chooses, allowed }, wish, done);
     Ok(None)
+}
+
+/// `takeSequenceSteps(session)`: those of `continueSequences`, as `takeSteps` has them. What was done for several sessions together is one's.
+pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    compute::steps_value(call.scope, &session(call, 0)?.take_steps()).map(Some)
 }
 
 /// The tokens that may be chosen, of a `Uint32Array` of bits, or `undefined` for all.

@@ -11,7 +11,7 @@ use super::graphs::ends;
 use super::handles::Handle;
 use super::script::{Scope, Value, internal};
 use super::settle::{Outcome, Request};
-use crate::backend::wgpu::gpu_program::{Finding, GpuProgram};
+use crate::backend::wgpu::gpu_program::{Finding, GpuProgram, ProgramStep};
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::backend::wgpu::{Common, Foreign, Lowered};
 use crate::error::Result;
@@ -19,6 +19,7 @@ use crate::graph::ConstantBytes;
 use crate::graph::OperandId;
 use crate::memory::Held;
 use crate::timeline::{BUILDS, Built, Done, failed_build};
+use crate::watch::Description;
 use std::sync::{Arc, OnceLock};
 
 /// A program that was made, or is being made.
@@ -175,6 +176,27 @@ pub fn shader_text<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         let shader = program.shaders.get(call.unsigned(1)? as usize).ok_or_else(|| internal("no such shader"))?;
         call.scope.string(&shader.text).map(Some)
     })
+}
+
+/// `programSteps(program)`: `[operator, label, implementation, text, multiplications, bytes, data type, sources]` of each, for profiles.
+pub fn steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let scope = call.scope;
+    let count = |number: usize| scope.number(number as f64);
+    let value = |ProgramStep { operator, label, description }: &ProgramStep| {
+        let Description { text, implementation, multiplications, bytes, data_type, sources } = description;
+        let step = [
+            scope.string(operator)?,
+            scope.string(label)?,
+            scope.string(implementation)?,
+            scope.string(text)?,
+            count(*multiplications)?,
+            count(*bytes)?,
+            scope.string(data_type)?,
+            scope.array_of(sources.iter().map(|&source| count(source)))?,
+        ];
+        scope.array_of(step.into_iter().map(Ok))
+    };
+    with_program(call, |program| scope.array_of(program.steps.iter().map(value)).map(Some))
 }
 
 /// `copyConstant(program, constant, offset, into)`: as many bytes of a constant from there on as there is room for.

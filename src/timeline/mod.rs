@@ -32,7 +32,7 @@ mod tests;
 mod waiting;
 
 pub use crate::done::{Done, from_panic};
-pub use crate::watch::{PASSED, Priority, Watch, WatchOptions};
+pub use crate::watch::{PASSED, Priority, StepTime, Watch, WatchOptions};
 pub use builds::{BUILDS, Urgency, failed_build};
 pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 

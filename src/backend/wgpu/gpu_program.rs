@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::ops::check::Outside;
 use crate::graph::{ConstantBytes, DataType};
 use crate::host_memory::Placements;
+use crate::watch::Description;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub struct GpuProgram {
     pub checks: Vec<InputCheck>,
     /// What dispatches look for in indices, and leave in [`Slot::Findings`].
     pub findings: Vec<Finding>,
-    /// The operators that dispatches belong to, for messages.
-    pub steps: Vec<StepName>,
+    /// What dispatches belong to, for messages and profiles.
+    pub steps: Vec<ProgramStep>,
 }
 
 impl GpuProgram {
@@ -163,10 +164,12 @@ pub struct Dispatch {
     pub looks_at: Option<usize>,
 }
 
+/// A step of the plan.
 #[derive(Debug)]
-pub struct StepName {
+pub struct ProgramStep {
     pub operator: &'static str,
     pub label: String,
+    pub description: Description,
 }
 
 /// A part of a buffer, in bytes. Offsets are multiples of [`crate::compiler::ALIGNMENT`].

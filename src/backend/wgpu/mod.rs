@@ -96,7 +96,7 @@ use crate::memory::{Bytes, Usage};
 use capabilities::GpuCapabilities;
 use runtime::device::Device;
 use runtime::findings::Doubts;
-use runtime::jobs::{Asked, Job};
+use runtime::jobs::{Asked, Job, Recorded};
 use runtime::loss::Listener;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -211,7 +211,7 @@ impl Backend for Gpu {
             to.forget();
             to.add_doubts(&doubts);
         }
-        let commands = Box::new(move || Ok(device.copies(&copies)));
+        let commands = Box::new(move || Ok(Recorded { commands: device.copies(&copies), timestamps: None }));
         self.order(Job::Execute { commands, done });
     }
 
@@ -257,7 +257,7 @@ impl Backend for Gpu {
         }
         let graph = graph.clone();
         // What was submitted is not stopped.
-        let commands = Box::new(move || options.watch.begin().and_then(|()| graph.record(&bindings, &look)));
+        let commands = Box::new(move || options.watch.begin().and_then(|()| graph.record(&bindings, &look, &options.watch)));
         self.order(Job::Execute { commands, done });
         if let Some(doubts) = doubts.overdue() {
             self.order(Job::Learn { doubts });

@@ -12,6 +12,7 @@ use crate::compiler::compile;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::{DataType, Descriptor, GraphBuilder, Limits};
+use crate::watch::Watch;
 use half::f16;
 use smallvec::smallvec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,7 +71,8 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let staging = device.buffer(ROWS * COLUMNS * 2, BufferUsages::MAP_READ | BufferUsages::COPY_DST)?;
     device.checked(|| {
         let look = executable.check(&inputs)?;
-        let run = executable.record(&Bindings { inputs, outputs: smallvec![Some(output.clone())] }, &look)?;
+        let bindings = Bindings { inputs, outputs: smallvec![Some(output.clone())] };
+        let run = executable.record(&bindings, &look, &Watch::default())?.commands;
         let mut encoder = device.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(&output.buffer, 0, &staging, 0, staging.size());
         let index = device.queue.submit([run, encoder.finish()]);

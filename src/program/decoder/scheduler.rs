@@ -574,11 +574,16 @@ impl Decoder {
 
     fn run_together(self: &Arc<Self>, mut jobs: Vec<Job>, mut prompt: Option<Job>, joint: &Joint, leader: u64) {
         let began = Instant::now();
+        let wanting = jobs.iter().chain(&prompt).map(|job| &job.watch).find(|watch| watch.wants_steps()).cloned();
+        let watch = wanting.as_ref().map_or_else(Watch::default, |_| Watch::new(true));
         let mut feeds: Vec<&mut Feed> = jobs.iter_mut().map(|job| &mut job.feed).collect();
-        let all = guarded(|| self.step_together(&mut feeds, prompt.as_mut().map(|job| &mut job.feed), joint));
+        let all = guarded(|| self.step_together(&mut feeds, prompt.as_mut().map(|job| &mut job.feed), joint, &watch));
         let time = began.elapsed();
         if all.is_ok() && feeds.len() == joint.sequences && prompt.is_none() {
             self.took_step(&mut feeds, joint.extent.tokens, time);
+        }
+        if let (Ok(_), Some(wanting)) = (&all, wanting) {
+            wanting.take_from(&watch);
         }
         let mut state = self.scheduler.lock();
         let rows = joint.piece.as_ref().map(|piece| piece.tokens);

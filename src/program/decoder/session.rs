@@ -13,7 +13,7 @@ use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::Random;
 use crate::program::run::spawn;
-use crate::timeline::{Done, Watch, WatchOptions};
+use crate::timeline::{Done, StepTime, Watch, WatchOptions};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -115,6 +115,11 @@ impl Session {
 
     fn lock_watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The steps of what was continued last, if they were wanted.
+    pub fn take_steps(&self) -> Vec<StepTime> {
+        self.lock_watch().take_steps()
     }
 
     /// Ends what is under way, soon.

@@ -375,6 +375,7 @@ impl Decoder {
         feeds: &mut [&mut Feed],
         mut prompt: Option<&mut Feed>,
         joint: &Joint,
+        watch: &Watch,
     ) -> Result<Vec<Result<Logits>>> {
         let Joint { extent, plan, sequences, piece, .. } = joint;
         let mut empty = self.together.empty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -395,7 +396,7 @@ impl Decoder {
             steps.push(self.step_of(sequence, &pending[..piece.tokens], piece, plan, false));
         }
         let mut spans: Vec<_> = steps.iter_mut().map(|(span, step)| (*span, step)).collect();
-        let caller = Caller { method: "generate", label: String::new(), watch: Watch::default() };
+        let caller = Caller { method: "generate", label: String::new(), watch: watch.clone() };
         let values = caches::run_all(&self.program, plan, &mut spans, caller);
         drop(spans);
         drop(steps);

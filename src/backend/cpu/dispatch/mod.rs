@@ -22,7 +22,7 @@ pub use problem::{
 pub use registry::{choose, workspaces};
 #[cfg(test)]
 pub use registry::{every, first};
-pub use report::{Choice, describe};
+pub use report::Choice;
 pub use switches::Switches;
 pub use target::Target;
 pub use tuning::ANY_SIZE;

@@ -1,8 +1,8 @@
 //! The compiler's proposals, answered by the lists of implementations.
 
-use super::{Constant, Problem, Target, TensorDesc, choose, describe};
+use super::{Constant, Problem, Target, TensorDesc, choose};
 use crate::backend::cpu::aligned::is_aligned;
-use crate::compiler::Pattern;
+use crate::compiler::{Pattern, describe};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor};
 use crate::memory::Bytes;

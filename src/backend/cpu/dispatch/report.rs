@@ -45,19 +45,6 @@ impl Choice {
     }
 }
 
-/// A step, for people: its operators, and the shapes of what it reads and writes.
-pub fn describe<'a>(
-    operators: impl Iterator<Item = &'static str>,
-    inputs: impl Iterator<Item = &'a [usize]>,
-    outputs: impl Iterator<Item = &'a [usize]>,
-) -> String {
-    let list = |shapes: &mut dyn Iterator<Item = &'a [usize]>| {
-        shapes.map(|shape| format!("{shape:?}").replace(' ', "")).collect::<Vec<_>>().join(" ")
-    };
-    let names: Vec<&str> = operators.collect();
-    format!("{} {} -> {}", names.join(" + "), list(&mut { inputs }), list(&mut { outputs }))
-}
-
 fn say(text: impl FnOnce() -> String) {
     if is_wanted() {
         // Somebody may have closed it.

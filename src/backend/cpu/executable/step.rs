@@ -3,10 +3,10 @@
 use super::followers::Follower;
 use crate::backend::cpu::aligned::is_aligned_for;
 use crate::backend::cpu::cost;
-use crate::backend::cpu::dispatch::{Target, describe, workspaces};
+use crate::backend::cpu::dispatch::{Target, workspaces};
 use crate::backend::cpu::kernels::{Kernel, Workspaces};
 use crate::backend::cpu::reference;
-use crate::compiler::{Check, Place, Schedule, Value, ValueId, after_inputs, multiplications};
+use crate::compiler::{Check, Place, Schedule, Value, ValueId, after_inputs, describe, multiplications};
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::watch::Description;
 use smallvec::SmallVec;

@@ -1,7 +1,7 @@
 //! A program under construction: tensors, temporary memory, constants, and the dispatches so far.
 
 use crate::backend::wgpu::gpu_program::{
-    Dispatch, Finding, GpuProgram, InputCheck, Memory, SIZES_ALIGNMENT, Shader, Slot, StepName,
+    Dispatch, Finding, GpuProgram, InputCheck, Memory, ProgramStep, SIZES_ALIGNMENT, Shader, Slot,
 };
 use crate::backend::wgpu::shader::{Layout, Scalar, complete, literal, uniform};
 use crate::backend::wgpu::target::{Features, Target};
@@ -10,6 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Op, OperandId};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::Runs;
+use crate::watch::Description;
 use std::collections::{HashMap, HashSet};
 
 /// A tensor as kernels see it: dense, in row-major order.
@@ -48,7 +49,7 @@ pub struct Lowering<'a> {
     /// The numbers of shapes, and where some of them are already.
     sizes: Vec<u8>,
     places: HashMap<Vec<u32>, Memory>,
-    steps: Vec<StepName>,
+    steps: Vec<ProgramStep>,
     /// By output: whether the schedule has one value there only.
     is_one_value: Vec<bool>,
     placements: Placements,
@@ -129,9 +130,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// What follows belongs to a step of that operator: the temporary memory of the one before is free again.
-    pub fn begin_step(&mut self, operator: &'static str, label: &str) {
+    pub fn begin_step(&mut self, operator: &'static str, label: &str, description: Description) {
         self.temporary = 0;
-        self.steps.push(StepName { operator, label: label.to_owned() });
+        self.steps.push(ProgramStep { operator, label: label.to_owned(), description });
     }
 
     pub fn finish(self, output_lengths: Vec<usize>) -> GpuProgram {
@@ -140,7 +141,7 @@ impl<'a> Lowering<'a> {
             dispatches,
             constants,
             sizes,
-            steps,
+            mut steps,
             mut placements,
             checks,
             findings,
@@ -159,6 +160,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
+        implementations(&mut steps, &dispatches, &shaders);
         GpuProgram {
             shaders,
             dispatches,
@@ -273,6 +275,18 @@ impl<'a> Lowering<'a> {
     /// Bindings that a tensor takes.
     pub fn bindings(&self, tensor: &Tensor) -> usize {
         tensor.memory.length.div_ceil(self.target.binding_length(tensor.memory.length)).max(1)
+    }
+}
+
+/// Names of each step the shader that most workgroups compute.
+fn implementations(steps: &mut [ProgramStep], dispatches: &[Dispatch], shaders: &[Shader]) {
+    let mut most = vec![0; steps.len()];
+    for dispatch in dispatches {
+        let workgroups = dispatch.grid.iter().map(|&count| u64::from(count)).product::<u64>();
+        if workgroups > most[dispatch.step] {
+            most[dispatch.step] = workgroups;
+            steps[dispatch.step].description.implementation = shaders[dispatch.shader].label;
+        }
     }
 }
 

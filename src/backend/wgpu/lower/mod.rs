@@ -11,6 +11,7 @@ mod checks;
 mod conv;
 mod coupling;
 mod cumulative;
+mod described;
 mod determinant;
 mod elementwise;
 mod expert_matmul;
@@ -57,9 +58,9 @@ use lowering::{Lowering, Operands, tensor};
 /// `OperationError` for what the target cannot do; those of `ask`, which is asked before each step.
 pub fn lower(schedule: &Schedule, target: &Target, ask: &dyn Fn() -> Result<()>) -> Result<GpuProgram> {
     let mut lowering = Lowering::new(target, schedule);
-    for step in &schedule.steps {
+    for (step, description) in schedule.steps.iter().zip(described::steps(schedule)) {
         ask()?;
-        lowering.begin_step(step.op.row().name, &step.label);
+        lowering.begin_step(step.op.row().name, &step.label, description);
         let lowered = checks::look(&mut lowering, schedule, step).and_then(|()| self::step(&mut lowering, schedule, step));
         lowered.map_err(|error| error.of(step.op.row().name, &step.label))?;
     }

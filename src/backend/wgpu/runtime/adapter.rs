@@ -42,9 +42,9 @@ fn matrices(adapter: &Adapter) -> Option<Matrices> {
     (lanes == most && (matrices.half.is_some() || matrices.float.is_some())).then_some(matrices)
 }
 
-/// What a device is asked for so that it has these.
-pub fn required(features: Features) -> wgpu::Features {
-    let mut required = wgpu::Features::empty();
+/// What a device is asked for so that it has these, and tells times where it can.
+pub fn required(adapter: &Adapter, features: Features) -> wgpu::Features {
+    let mut required = adapter.features() & wgpu::Features::TIMESTAMP_QUERY;
     required.set(wgpu::Features::SHADER_F16, features.half);
     required.set(wgpu::Features::SUBGROUP, features.subgroups);
     required.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, features.matrices.is_some());

@@ -12,6 +12,7 @@ use super::loss::{Listener, Loss, OnLost, lock};
 use super::pipelines::Pipelines;
 use super::storage::Storage;
 use super::submitter::Submitter;
+use super::timestamps::Clock;
 use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Waiter};
 use crate::backend::CopyRange;
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
@@ -108,7 +109,7 @@ impl Device {
         let limits = limits(adapter);
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("webnn"),
-            required_features: required(features),
+            required_features: required(adapter, features),
             required_limits: limits.clone(),
             experimental_features: permission(features),
             ..Default::default()
@@ -138,6 +139,7 @@ impl Device {
             submitted,
             flight: flight.clone(),
             loss: loss.clone(),
+            clock: Arc::new(Clock::new(queue.get_timestamp_period())),
             stopping: stopping.clone(),
         };
         let waiter = Waiter {
@@ -242,6 +244,11 @@ impl Device {
             encoder.copy_buffer_to_buffer(&from.buffer, first, &to.buffer, at, (*length as u64).next_multiple_of(4));
         }
         encoder.finish()
+    }
+
+    /// Whether it tells when passes begin and end.
+    pub fn has_times(&self) -> bool {
+        self.device.features().contains(wgpu::Features::TIMESTAMP_QUERY)
     }
 
     /// Does something with the device, and makes its complaints errors.

@@ -2,20 +2,26 @@
 
 use super::device::Device;
 use super::findings::Findings;
+use super::jobs::Recorded;
 use super::storage::{Storage, resource};
+use super::timestamps::Queries;
 use crate::backend::Bindings;
-use crate::backend::wgpu::gpu_program::{Dispatch, Finding, GpuProgram, InputCheck, Memory, Shader, Slot};
+use crate::backend::wgpu::gpu_program::{Dispatch, Finding, GpuProgram, InputCheck, Memory, ProgramStep, Shader, Slot};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Shared};
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Charge, Usage, Use};
+use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferUsages};
+use wgpu::{
+    BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferUsages, ComputePass, ComputePassDescriptor,
+};
 
 /// A dispatch with what of it does not depend on the tensors of a run.
 struct Prepared {
+    step: usize,
     pipeline: wgpu::ComputePipeline,
     bindings: Vec<Memory>,
     grid: [u32; 3],
@@ -36,6 +42,7 @@ pub struct Executable {
     placements: Placements,
     checks: Vec<InputCheck>,
     findings: Arc<[Finding]>,
+    steps: Arc<[ProgramStep]>,
     /// After the pipelines, so that they are let go before.
     _counted: Begun,
 }
@@ -46,6 +53,14 @@ pub struct Look {
     pub findings: Option<Arc<Findings>>,
     /// Inputs that the host has written: they are within.
     known: SmallVec<[usize; 2]>,
+}
+
+/// What a run is recorded with.
+struct Run<'a> {
+    inputs: &'a [Arc<Storage>],
+    outputs: SmallVec<[Arc<Storage>; 2]>,
+    found: Option<Buffer>,
+    known: &'a [usize],
 }
 
 /// A graph among those of a device.
@@ -177,12 +192,13 @@ impl Executable {
             placements,
             checks,
             findings: findings.into(),
+            steps: steps.into(),
             _counted,
         };
-        for Dispatch { shader, bindings, grid, places, looks_at, .. } in wanted {
+        for Dispatch { step, shader, bindings, grid, places, looks_at } in wanted {
             ask()?;
             let pipeline = pipelines[shader].clone().expect("all that are used are made");
-            let mut prepared = Prepared { pipeline, bindings, grid, places, looks_at, fixed: None };
+            let mut prepared = Prepared { step, pipeline, bindings, grid, places, looks_at, fixed: None };
             let own = |memory: &Memory| Some(resource(executable.own(memory.slot)?, 0, memory));
             let resources: Option<Vec<BindingResource<'_>>> = prepared.bindings.iter().map(own).collect();
             if let Some(resources) = resources {
@@ -238,11 +254,36 @@ impl Executable {
         self.device.device.create_bind_group(&BindGroupDescriptor { label: None, layout: &layout, entries: &entries })
     }
 
-    /// The commands of a run, with what [`Executable::check`] gave.
+    /// The commands of a run, with what [`Executable::check`] gave, and when its steps begin and end if that is wanted and the device can tell.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for outputs that nobody wants.
-    pub fn record(&self, bindings: &Bindings<Storage>, look: &Look) -> Result<wgpu::CommandBuffer> {
+    pub fn record(&self, bindings: &Bindings<Storage>, look: &Look, watch: &Watch) -> Result<Recorded> {
+        let device = &self.device.device;
+        let run = self.run(bindings, look)?;
+        let wanted = || self.dispatches.iter().filter(|dispatch| !self.is_left_out(dispatch, &run));
+        let mut encoder = device.create_command_encoder(&Default::default());
+        if !watch.wants_steps() || !self.device.has_times() {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            wanted().for_each(|dispatch| self.add(&mut pass, dispatch, &run));
+            drop(pass);
+            return Ok(Recorded { commands: encoder.finish(), timestamps: None });
+        }
+        let wanted: Vec<&Prepared> = wanted().collect();
+        let passes: Vec<&[&Prepared]> = wanted.chunk_by(|one, next| one.step == next.step).collect();
+        let mut queries = Queries::new(device, passes.len());
+        for dispatches in &passes {
+            let timestamp_writes = Some(queries.next(dispatches[0].step));
+            let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
+            dispatches.iter().for_each(|dispatch| self.add(&mut pass, dispatch, &run));
+        }
+        let all = (self.steps.clone(), watch.clone());
+        let timestamps = (!passes.is_empty()).then(|| queries.finish(device, &mut encoder, all));
+        Ok(Recorded { commands: encoder.finish(), timestamps })
+    }
+
+    /// The memory of a run.
+    fn run<'a>(&self, bindings: &'a Bindings<Storage>, look: &'a Look) -> Result<Run<'a>> {
         let found = look.findings.as_ref().map(|findings| -> Result<Buffer> {
             let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
             let buffer = self.device.buffer(Finding::all(self.findings.len()), usage)?;
@@ -258,37 +299,35 @@ impl Executable {
                 None => Arc::new(Storage::new(self.device.buffer(length, BufferUsages::STORAGE)?, 0)),
             });
         }
+        Ok(Run { inputs: &bindings.inputs, outputs, found, known: &look.known })
+    }
+
+    /// Whether a run need not do it: what it copies is there, or what it looks at is known.
+    fn is_left_out(&self, dispatch: &Prepared, run: &Run<'_>) -> bool {
         let is_there = |input: usize| {
-            let placement = self.placements[input];
-            placement.is_some_and(|Placement { output, first, .. }| {
-                let (input, output) = (&bindings.inputs[input], &outputs[output]);
+            self.placements[input].is_some_and(|Placement { output, first, .. }| {
+                let (input, output) = (&run.inputs[input], &run.outputs[output]);
                 input.buffer == output.buffer && input.offset == output.offset + first
             })
         };
-        let mut encoder = self.device.device.create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for dispatch in &self.dispatches {
-                if dispatch.places.is_some_and(is_there) || dispatch.looks_at.is_some_and(|input| look.known.contains(&input)) {
-                    continue;
-                }
-                pass.set_pipeline(&dispatch.pipeline);
-                if let Some(fixed) = &dispatch.fixed {
-                    pass.set_bind_group(0, fixed, &[]);
-                } else {
-                    let resources = dispatch.bindings.iter().map(|memory| match memory.slot {
-                        Slot::Input(position) => bindings.inputs[position].resource(memory),
-                        Slot::Output(position) => outputs[position].resource(memory),
-                        Slot::Findings => resource(found.as_ref().expect("who looks leaves what was found"), 0, memory),
-                        own => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
-                    });
-                    pass.set_bind_group(0, &self.bind(dispatch, resources), &[]);
-                }
-                let [x, y, z] = dispatch.grid;
-                pass.dispatch_workgroups(x, y, z);
-            }
+        dispatch.places.is_some_and(is_there) || dispatch.looks_at.is_some_and(|input| run.known.contains(&input))
+    }
+
+    fn add(&self, pass: &mut ComputePass<'_>, dispatch: &Prepared, run: &Run<'_>) {
+        pass.set_pipeline(&dispatch.pipeline);
+        if let Some(fixed) = &dispatch.fixed {
+            pass.set_bind_group(0, fixed, &[]);
+        } else {
+            let resources = dispatch.bindings.iter().map(|memory| match memory.slot {
+                Slot::Input(position) => run.inputs[position].resource(memory),
+                Slot::Output(position) => run.outputs[position].resource(memory),
+                Slot::Findings => resource(run.found.as_ref().expect("who looks leaves what was found"), 0, memory),
+                own => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
+            });
+            pass.set_bind_group(0, &self.bind(dispatch, resources), &[]);
         }
-        Ok(encoder.finish())
+        let [x, y, z] = dispatch.grid;
+        pass.dispatch_workgroups(x, y, z);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::findings::Doubts;
 use super::loss::lock;
 use super::storage::Storage;
+use super::timestamps::Timestamps;
 use super::waiting::WeakReading;
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
@@ -34,7 +35,13 @@ pub enum Job {
 }
 
 /// Makes the commands of a run when its turn comes, and lets go of what it has for that.
-pub type Commands = Box<dyn FnOnce() -> Result<wgpu::CommandBuffer> + Send>;
+pub type Commands = Box<dyn FnOnce() -> Result<Recorded> + Send>;
+
+pub struct Recorded {
+    pub commands: wgpu::CommandBuffer,
+    /// Where somebody wants to know when the steps are done; the end is reported after that.
+    pub timestamps: Option<Timestamps>,
+}
 
 pub enum Order {
     Job(Arc<QueuedJob>),

@@ -14,4 +14,5 @@ pub mod loss;
 mod pipelines;
 pub mod storage;
 mod submitter;
+mod timestamps;
 pub mod waiting;

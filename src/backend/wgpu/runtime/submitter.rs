@@ -2,9 +2,10 @@
 
 use super::errors::checked;
 use super::findings::{Doubts, Findings};
-use super::jobs::{Asked, Commands, Job, Order, QueuedJob};
+use super::jobs::{Asked, Commands, Job, Order, QueuedJob, Recorded};
 use super::loss::{Loss, lock};
 use super::storage::Storage;
+use super::timestamps::Clock;
 use super::waiting::{Flight, Reading, Submission};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
@@ -13,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use wgpu::BufferUsages;
 
 /// The thread that submits.
@@ -22,6 +24,7 @@ pub struct Submitter {
     pub submitted: Sender<Submission>,
     pub flight: Arc<Flight>,
     pub loss: Arc<Loss>,
+    pub clock: Arc<Clock>,
     pub stopping: Arc<AtomicBool>,
 }
 
@@ -76,7 +79,7 @@ impl Submitter {
             Some(Job::Read { from, doubts, into, done }) => self.read(&from, doubts, into, done, asked),
             Some(Job::Learn { doubts }) => self.learn(&doubts),
             // The storage is let go before the end is reported: it may be the last reference.
-            Some(Job::Execute { commands, done }) => reported(self.execute(commands), done),
+            Some(Job::Execute { commands, done }) => self.execute(commands, done, asked),
         }
     }
 
@@ -121,8 +124,7 @@ impl Submitter {
             reading.finish(|into| {
                 let bytes = brought?;
                 doubts.check_read()?;
-                let length = into.len();
-                into.as_mut_slice().copy_from_slice(&bytes[..length]);
+                into.copy_from_slice(&bytes[..into.len()]);
                 Ok(())
             });
         }))
@@ -177,11 +179,21 @@ impl Submitter {
         index
     }
 
-    fn execute(&self, commands: Commands) -> Result<Submission> {
-        self.checked(|| {
-            let commands = commands()?;
-            Ok(self.queue.submit([commands]))
-        })
+    fn execute(&self, commands: Commands, done: Done<()>, asked: &Asked) -> Option<Submission> {
+        let submitted = self.checked(|| {
+            let Recorded { commands, timestamps } = commands()?;
+            let now = Instant::now();
+            Ok((self.queue.submit([commands]), timestamps.map(|timestamps| (timestamps, now))))
+        });
+        match submitted {
+            Ok((index, Some((timestamps, now)))) => {
+                let reading = Reading::end(done);
+                asked.add(|waiting| waiting.readings.push(reading.downgrade()));
+                timestamps.bring(&self.clock, now, move || reading.finish(|_| Ok(())));
+                Some(index)
+            }
+            submitted => reported(submitted.map(|(index, _)| index), done),
+        }
     }
 }
 

@@ -139,8 +139,8 @@ fn parse(text: &str) -> Option<Option<Duration>> {
     text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).map(Some)
 }
 
-/// A read that is under way: the memory to fill, and the duty to report. Whoever comes first takes it, the device's answer
-/// or the thread that has given the device up.
+/// A read that is under way, or a run whose end is waited for: the memory to fill, and the duty to report. Whoever comes first takes it, the
+/// device's answer or the thread that has given the device up.
 #[derive(Clone)]
 pub struct Reading(Arc<Mutex<Option<Wanted>>>);
 
@@ -155,13 +155,19 @@ impl WeakReading {
 }
 
 struct Wanted {
-    into: HostBuffer,
+    /// Nothing for the end of a run.
+    into: Option<HostBuffer>,
     done: Done<()>,
 }
 
 impl Reading {
     pub fn new(into: HostBuffer, done: Done<()>) -> Self {
-        Reading(Arc::new(Mutex::new(Some(Wanted { into, done }))))
+        Reading(Arc::new(Mutex::new(Some(Wanted { into: Some(into), done }))))
+    }
+
+    /// One that fills nothing.
+    pub fn end(done: Done<()>) -> Self {
+        Reading(Arc::new(Mutex::new(Some(Wanted { into: None, done }))))
     }
 
     pub fn downgrade(&self) -> WeakReading {
@@ -169,10 +175,10 @@ impl Reading {
     }
 
     /// Fills the memory and reports, unless that has been done.
-    pub fn finish(&self, fill: impl FnOnce(&mut HostBuffer) -> Result<()>) {
+    pub fn finish(&self, fill: impl FnOnce(&mut [u8]) -> Result<()>) {
         let taken = lock(&self.0).take();
         if let Some(Wanted { mut into, done }) = taken {
-            done.run(|| fill(&mut into));
+            done.run(|| fill(into.as_mut().map_or(&mut [], HostBuffer::as_mut_slice)));
         }
     }
 }
