@@ -163,6 +163,33 @@ describe('on a GPU', () => {
   });
 });
 
+onGpu('C11: equal constants are on a device once, and counted by others as shared; steps are counted as plans', async () => {
+  const [first, second] = [await ml.createContext({ deviceType: 'gpu' }), await ml.createContext({ deviceType: 'gpu' })];
+  const descriptor = { dataType: 'float32', shape: [40, 50] };
+  const weights = Float32Array.from({ length: 2000 }, (_, i) => i % 17);
+  const build = (context) => {
+    const builder = new MLGraphBuilder(context);
+    const x = builder.input('x', { dataType: 'float32', shape: [3, 40] });
+    return builder.build({ y: builder.matmul(x, builder.constant(descriptor, weights)) });
+  };
+  const run = (context, graph) => context.compute(graph, { x: new Float32Array(120).fill(1) }, { y: new Float32Array(150) });
+  const numbers = (context) => {
+    const { packed, shared, plans } = context.memoryUsage();
+    return [packed >= weights.byteLength, shared, plans > 0];
+  };
+  const graphs = [await build(first), await build(second)];
+  expect([first, second].map(numbers)).toEqual([[true, 0, true], [false, weights.byteLength, true]]);
+  const wanted = await run(first, graphs[0]);
+  // Whoever is left has them.
+  graphs[0].destroy();
+  first.destroy();
+  expect(await run(second, graphs[1])).toEqual(wanted);
+  graphs[1].destroy();
+  while (second.memoryUsage().shared > 0) await new Promise(setImmediate);
+  expect(numbers(second)).toEqual([false, 0, false]);
+  second.destroy();
+});
+
 describe('a dispatch that takes too long', () => {
   // B6, E6, E8: the limit is lowered until nothing keeps it.
   const program = `

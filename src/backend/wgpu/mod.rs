@@ -191,6 +191,10 @@ impl Backend for Gpu {
         Executable::new(self.0.device.clone(), program, &schedule.shared, usage, &ask)
     }
 
+    fn kept_bytes(&self, graph: &Executable) -> usize {
+        graph.kept_bytes
+    }
+
     fn has_own_memory(&self) -> bool {
         true
     }

@@ -4,6 +4,7 @@
 //! is submitted: whatever is submitted later comes after it. Only reading waits for the device.
 
 use super::adapter::required;
+use super::constants::Constants;
 use super::errors::checked;
 use super::exit::leave_devices_at_exit;
 use super::experimental::permission;
@@ -33,6 +34,7 @@ pub struct Device {
     /// Whether it computes on the CPU, in the machine's own memory.
     pub is_software: bool,
     pipelines: Pipelines,
+    pub constants: Constants,
     /// How many graphs there are.
     graphs: AtomicUsize,
     orders: Sender<Order>,
@@ -130,7 +132,7 @@ impl Device {
         let (submitted, finished) = unbounded();
         let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         let limit = Arc::new(Limit::wanted(is_software));
-        let flight = Arc::new(Flight::default());
+        let flight = Arc::new(Flight::new(limit.clone(), loss.clone()));
         let (ending, ended) = bounded(0);
         let (stopping, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let submitter = Submitter {
@@ -145,7 +147,7 @@ impl Device {
         let waiter = Waiter {
             device: device.clone(),
             queue: queue.clone(),
-            flight: flight.clone(),
+            flight,
             limit: limit.clone(),
             loss: loss.clone(),
             idle: idle.clone(),
@@ -156,13 +158,24 @@ impl Device {
         let also_ending = ending.clone();
         start("webnn gpu", Box::new(move || submitter.run(&taken, ending)))?;
         start("webnn gpu wait", Box::new(move || waiter.run(&finished, also_ending)))?;
-        let (most, lost) = (limit.clone(), loss.clone());
-        start("webnn gpu watch", Box::new(move || flight.watch(&most, &lost)))?;
+        // It watches how long the device takes.
+        crate::runtime::spawn(async {}).map_err(|error| refused(&error))?;
 
         let pipelines = Pipelines::default();
         let target = target(features, &limits);
         let graphs = AtomicUsize::new(0);
-        let device = Arc::new(Device { device, queue, target, is_software, pipelines, graphs, orders, loss, limit });
+        let device = Arc::new(Device {
+            device,
+            queue,
+            target,
+            is_software,
+            pipelines,
+            constants: Constants::default(),
+            graphs,
+            orders,
+            loss,
+            limit,
+        });
         let mut devices = lock(&DEVICES);
         devices.retain(|other| !other.is_at_rest(Instant::now()));
         devices.push(InUse { device: Arc::downgrade(&device), is_software, stopping, ended, idle });

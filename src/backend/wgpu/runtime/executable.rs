@@ -1,5 +1,6 @@
 //! A program on a device: dispatches with their pipelines, the constants on the device, and one arena.
 
+use super::constants::{Constant, upload};
 use super::device::Device;
 use super::findings::Findings;
 use super::jobs::Recorded;
@@ -8,12 +9,11 @@ use super::timestamps::Queries;
 use crate::backend::Bindings;
 use crate::backend::wgpu::gpu_program::{Dispatch, Finding, GpuProgram, InputCheck, Memory, ProgramStep, Shader, Slot};
 use crate::error::{Error, Result};
-use crate::graph::{ConstantBytes, Shared};
+use crate::graph::Shared;
 use crate::host_memory::{Placement, Placements};
 use crate::memory::{Charge, Usage, Use};
 use crate::watch::Watch;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wgpu::{
     BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferUsages, ComputePass, ComputePassDescriptor,
@@ -35,7 +35,7 @@ struct Prepared {
 pub struct Executable {
     device: Arc<Device>,
     dispatches: Vec<Prepared>,
-    constants: Vec<Option<Arc<Counted>>>,
+    constants: Vec<Option<Constant>>,
     arena: Arc<Counted>,
     sizes: Option<Counted>,
     output_lengths: Vec<usize>,
@@ -43,6 +43,9 @@ pub struct Executable {
     checks: Vec<InputCheck>,
     findings: Arc<[Finding]>,
     steps: Arc<[ProgramStep]>,
+    /// See [`Backend::kept_bytes`](crate::backend::Backend::kept_bytes).
+    pub kept_bytes: usize,
+    _plan_charge: Charge,
     /// After the pipelines, so that they are let go before.
     _counted: Begun,
 }
@@ -86,36 +89,14 @@ struct Counted {
     _charge: Charge,
 }
 
-/// What the graphs of one model share: constants, and an arena, since their runs follow each other on the device too.
+/// What the graphs of one model share: an arena, since their runs follow each other on the device too. It is the largest.
 #[derive(Debug, Default)]
-struct OfModel {
-    constants: Mutex<HashMap<u128, Weak<Counted>>>,
-    /// The largest.
-    arena: Mutex<Weak<Counted>>,
-}
+struct OfModel(Mutex<Weak<Counted>>);
 
 impl OfModel {
-    /// The buffer of a constant.
-    fn constant(&self, device: &Device, constant: &ConstantBytes, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
-        let constant = constant.briefly();
-        let identity = constant.identity();
-        let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = constants.get(&identity).and_then(Weak::upgrade) {
-            return Ok(found);
-        }
-        let charge = usage.reserve(Use::Packed, constant.len())?;
-        let buffer = upload(device, constant.as_slice(), BufferUsages::STORAGE)?;
-        let made = Arc::new(Counted { buffer, _charge: charge });
-        if constants.len().is_power_of_two() {
-            constants.retain(|_, constant| constant.strong_count() > 0);
-        }
-        constants.insert(identity, Arc::downgrade(&made));
-        Ok(made)
-    }
-
     /// An arena of at least so many bytes.
     fn arena(&self, device: &Device, length: usize, usage: &Arc<Usage>) -> Result<Arc<Counted>> {
-        let mut largest = self.arena.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut largest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = largest.upgrade().filter(|found| found.buffer.size() >= length as u64) {
             return Ok(found);
         }
@@ -165,13 +146,12 @@ impl Executable {
                 used[position] = true;
             }
         }
-        let of_model = shared.of::<OfModel>();
         let constants = constants
             .iter()
             .zip(&used)
-            .map(|(bytes, used)| used.then(|| of_model.constant(&device, bytes, usage)).transpose())
+            .map(|(bytes, used)| used.then(|| device.constants.get(&device, bytes, usage)).transpose())
             .collect::<Result<Vec<_>>>()?;
-        let arena = of_model.arena(&device, arena_length, usage)?;
+        let arena = shared.of::<OfModel>().arena(&device, arena_length, usage)?;
         let sizes = match sizes.is_empty() {
             true => None,
             false => {
@@ -179,6 +159,8 @@ impl Executable {
                 Some(Counted { buffer: upload(&device, &sizes, BufferUsages::UNIFORM)?, _charge: charge })
             }
         };
+        let kept_bytes = described(&dispatches);
+        let _plan_charge = usage.reserve(Use::Plans, kept_bytes)?;
         let _counted = Begun::new(&device);
         let wanted = dispatches;
         let dispatches = Vec::new();
@@ -193,6 +175,8 @@ impl Executable {
             checks,
             findings: findings.into(),
             steps: steps.into(),
+            kept_bytes,
+            _plan_charge,
             _counted,
         };
         for Dispatch { step, shader, bindings, grid, places, looks_at } in wanted {
@@ -216,7 +200,7 @@ impl Executable {
             Slot::Sizes => self.sizes.as_ref().map(|sizes| &sizes.buffer),
             Slot::Constant(position) => {
                 let constant = self.constants[position].as_ref();
-                Some(&constant.expect("constants in use are uploaded").buffer)
+                Some(constant.expect("constants in use are uploaded").buffer())
             }
             Slot::Input(_) | Slot::Output(_) | Slot::Findings => None,
         }
@@ -331,20 +315,8 @@ impl Executable {
     }
 }
 
-/// A buffer with some contents.
-fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> {
-    let buffer = device.buffer(bytes.len(), usage | BufferUsages::COPY_DST)?;
-    device.checked(|| {
-        let (whole, rest) = bytes.split_at(bytes.len() & !3);
-        if !whole.is_empty() {
-            device.queue.write_buffer(&buffer, 0, whole);
-        }
-        if !rest.is_empty() {
-            let mut word = [0; 4];
-            word[..rest.len()].copy_from_slice(rest);
-            device.queue.write_buffer(&buffer, whole.len() as u64, &word);
-        }
-        Ok(())
-    })?;
-    Ok(buffer)
+/// What describes dispatches in the host's memory, as far as it is ours: what a driver keeps of pipelines, nobody tells.
+fn described(dispatches: &[Dispatch]) -> usize {
+    let bindings = dispatches.iter().map(|dispatch| size_of_val(&dispatch.bindings[..])).sum::<usize>();
+    dispatches.len() * size_of::<Prepared>() + bindings
 }

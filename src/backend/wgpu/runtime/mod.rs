@@ -3,6 +3,7 @@
 //! ([`open`](super::open), [`trial`](super::trial)) use wgpu.
 
 pub mod adapter;
+mod constants;
 pub mod device;
 mod errors;
 pub mod executable;

@@ -8,6 +8,7 @@ use super::loss::{Loss, lock};
 use crate::done::Done;
 use crate::error::Result;
 use crate::host_memory::HostBuffer;
+use crate::runtime;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,12 +31,16 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of the process waits for what is under way on all devices together.
 pub const PATIENCE_AT_EXIT: Duration = Duration::from_secs(1);
 
-/// How often the thread that watches looks whether the limit was changed.
+/// How often somebody looks whether the device takes too long, while it is busy. The limit may be changed meanwhile.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How many submissions are under way, and since when the device has been busy with the first of them.
-#[derive(Default)]
-pub struct Flight(Mutex<InFlight>, Condvar);
+pub struct Flight {
+    state: Mutex<InFlight>,
+    changed: Condvar,
+    limit: Arc<Limit>,
+    loss: Arc<Loss>,
+}
 
 #[derive(Default)]
 struct InFlight {
@@ -44,69 +49,72 @@ struct InFlight {
     slow: bool,
     since: Option<Instant>,
     given_up: bool,
-    ended: bool,
+    is_watched: bool,
 }
 
 impl Flight {
+    pub fn new(limit: Arc<Limit>, loss: Arc<Loss>) -> Flight {
+        Flight { state: Mutex::default(), changed: Condvar::new(), limit, loss }
+    }
+
     /// Waits until another submission may begin. Nothing is waited for on a device that was given up.
-    pub fn enter(&self) {
+    pub fn enter(self: &Arc<Self>) {
         let full =
             |state: &mut InFlight| !state.given_up && state.count >= if state.slow { IN_FLIGHT_WHEN_SLOW } else { IN_FLIGHT };
-        let mut state = self.1.wait_while(lock(&self.0), full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait_while(lock(&self.state), full).unwrap_or_else(PoisonError::into_inner);
         state.count += 1;
         if state.count == 1 {
             state.since = Some(Instant::now());
-            self.1.notify_all();
+        }
+        if !state.is_watched && !state.given_up {
+            // The device has made sure that there is a runtime.
+            state.is_watched = runtime::spawn(watch(self.clone())).is_ok();
         }
     }
 
     /// One has finished, or was never submitted.
     pub fn leave(&self) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         let now = Instant::now();
         state.slow = state.since.is_some_and(|since| now - since > SLOW);
         state.count -= 1;
         state.since = (state.count > 0).then_some(now);
-        self.1.notify_all();
+        self.changed.notify_all();
     }
 
     pub fn give_up(&self) {
-        lock(&self.0).given_up = true;
-        self.1.notify_all();
+        lock(&self.state).given_up = true;
+        self.changed.notify_all();
     }
 
     fn is_given_up(&self) -> bool {
-        lock(&self.0).given_up
+        lock(&self.state).given_up
     }
 
-    /// Nothing more will begin.
-    fn end(&self) {
-        lock(&self.0).ended = true;
-        self.1.notify_all();
+    /// Gives the device up if a submission takes longer than the limit. When to look again, as long as anything is under way.
+    fn look(&self) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        let Some(since) = state.since.filter(|_| !state.given_up) else {
+            state.is_watched = false;
+            return None;
+        };
+        let most = self.limit.get();
+        let left = most.map(|most| most.saturating_sub(since.elapsed()));
+        let (Some(Duration::ZERO), Some(most)) = (left, most) else { return Some(left.unwrap_or(LOOK).min(LOOK)) };
+        state.is_watched = false;
+        drop(state);
+        let seconds = most.as_secs_f64();
+        // Contexts hear of it before what waits for the device fails: then that is lost with its context.
+        self.loss.set(&format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
+        self.give_up();
+        None
     }
+}
 
-    /// The loop of the thread that watches: gives the device up when a submission takes longer than the limit. A thread of
-    /// its own, since a driver may keep those that submit and wait for as long as it likes.
-    pub fn watch(&self, limit: &Limit, loss: &Loss) {
-        let mut state = lock(&self.0);
-        while !state.ended && !state.given_up {
-            let most = limit.get();
-            let left = most.zip(state.since).map(|(most, since)| most.saturating_sub(since.elapsed()));
-            if let (Some(Duration::ZERO), Some(most)) = (left, most) {
-                drop(state);
-                let seconds = most.as_secs_f64();
-                // Contexts hear of it before what waits for the device fails: then that is lost with its context.
-                loss.set(&format!("the device was lost: a dispatch took longer than {seconds} s (WEBNN_GPU_TIMEOUT)"));
-                lock(&self.0).given_up = true;
-                return self.1.notify_all();
-            }
-            // The limit may be changed meanwhile.
-            let pause = left.unwrap_or(LOOK).min(LOOK);
-            state = match state.since {
-                Some(_) => self.1.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.1.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
+/// Looks as long as anything is under way: on the runtime, since a driver may keep the threads that submit and wait for as long as it likes.
+async fn watch(flight: Arc<Flight>) {
+    while let Some(pause) = flight.look() {
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -212,7 +220,6 @@ impl Waiter {
             }
             self.flight.leave();
         }
-        self.flight.end();
         let idle = self.poll(PollType::Wait { submission_index: None, timeout: Some(PATIENCE) });
         let handles = (self.device, self.queue);
         if matches!(idle, Ok(Ok(_))) {
