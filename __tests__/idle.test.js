@@ -4,7 +4,9 @@
 
 const { ml, MLGraphBuilder } = require('..');
 const { loadOnnx } = require('../lib/onnx.js');
+const { generate } = require('../lib/generate.js');
 const { float32 } = require('./adder.js');
+const { TOKENS, decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const SIZE = 384;
@@ -99,6 +101,31 @@ describe('plans of ONNX models for other shapes than the last ones', () => {
     });
     expect(loaded.memoryUsage().plans).toBeGreaterThan(2.5 * plans);
     context.destroy();
+  });
+});
+
+describe('plans of a decoder for other numbers of tokens than the last one', () => {
+  const tokens = async (model, ids) => {
+    const found = [];
+    for await (const { id } of generate(model, ids, { maxNewTokens: 3 })) found.push(id);
+    return found;
+  };
+  const prompts = [5, 40, 3].map((length) => Array.from({ length }, (_, i) => (7 * i) % TOKENS));
+
+  test('go when nobody has used them, and come back', async () => {
+    const [context, other] = [await open({ idle: 1 }), await open({ idle: false })];
+    const [model, keeping] = [await loadOnnx(context, decoder('concat')), await loadOnnx(other, decoder('concat'))];
+    const wanted = [];
+    for (const ids of prompts) wanted.push(await tokens(keeping, ids));
+    const { plans } = keeping.memoryUsage();
+    for (const turn of [0, 1]) {
+      for (const [i, ids] of prompts.entries()) expect([turn, await tokens(model, ids)]).toEqual([turn, wanted[i]]);
+      while (model.memoryUsage().plans > plans / 2) await new Promise(setImmediate);
+      expect(model.memoryUsage().plans).toBeGreaterThan(0);
+    }
+    expect(keeping.memoryUsage().plans).toBe(plans);
+    context.destroy();
+    other.destroy();
   });
 });
 

@@ -68,7 +68,7 @@ fn parts(model: Model, choices: &mut dyn Iterator<Item = u8>) -> Option<()> {
 
 /// Looks for caches in a model, and for the step that inputs of these shapes are.
 fn steps(loaded: &Loaded, bounds: &Bounds, shapes: &[InputShape], choose: &mut dyn FnMut(u8) -> u8) -> Option<()> {
-    let steps = Steps::of(loaded, bounds).ok()??;
+    let steps = Steps::of(loaded, bounds, &Arc::default()).ok()??;
     let tensor = |shape: &InputShape| if let InputShape::Tensor(shape) = shape { Some(shape.clone()) } else { None };
     let shapes: Vec<Vec<u32>> = shapes.iter().map(tensor).collect::<Option<_>>()?;
     let numbers: Vec<i64> = steps.known().map(|_| i64::from(choose(4))).collect();

@@ -252,7 +252,7 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 loaded.outputs()?
             };
             // Without them it runs as others do.
-            let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds).ok().flatten() } else { None };
+            let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds, &counted).ok().flatten() } else { None };
             let has_only_tensors = loaded.has_only_tensors()?;
             watch.check()?;
             Ok((loaded, unknown, outputs, steps, has_only_tensors, shared))

@@ -111,8 +111,9 @@ impl Decoder {
         // Where the encoder is read, exporters may have left the mask out that keeps the tokens of a later step apart: they have tried it with one.
         let reads_encoder = !caches.states.is_empty() || !roles.others.is_empty();
         let begins_alone = AtomicBool::new(roles.has_branches() && reads_encoder);
-        let (features, fills_up, pace, scheduler, together, guessing) = Default::default();
-        let plans = Table::new(true);
+        let (features, fills_up, pace, scheduler, guessing) = Default::default();
+        let usage = program.weights.usage();
+        let (plans, together) = (Table::new(true).idle_as(usage), together::Together::new(usage));
         let prefixes = Arc::new(Prefixes::new(OWN_PREFIXES.0, OWN_PREFIXES.1));
         Ok(Decoder {
             program,

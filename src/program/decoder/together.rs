@@ -20,6 +20,7 @@ use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
 use crate::graph::DataType;
+use crate::memory::Usage;
 use crate::program::caches::{self, Bucket, Caller, Plan, StepGraph, Table, refused};
 use crate::program::run::spawn_plan;
 use crate::timeline::Watch;
@@ -77,15 +78,14 @@ pub(super) struct Together {
     empty: Mutex<Vec<Sequence>>,
 }
 
-impl Default for Together {
-    fn default() -> Self {
-        let (is_making, is_possible, refusal, empty) = Default::default();
-        let (step_graphs, plans) = (Table::new(false), Table::new(false).with_room(PLANS));
-        Together { step_graphs, plans, is_making, is_possible, refusal, empty }
-    }
-}
-
 impl Together {
+    /// No plans yet, which go as the context has it.
+    pub fn new(usage: &Arc<Usage>) -> Together {
+        let (is_making, is_possible, refusal, empty) = Default::default();
+        let plans = Table::new(false).with_room(PLANS).idle_as(usage);
+        Together { step_graphs: Table::new(false).idle_as(usage), plans, is_making, is_possible, refusal, empty }
+    }
+
     /// Why steps run one after the other, if no plan could be made for several.
     pub fn refusal(&self) -> Option<Error> {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);

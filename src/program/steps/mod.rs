@@ -20,7 +20,7 @@ use super::Program;
 use super::caches::{AHEAD, Table};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
-use crate::memory::Bytes;
+use crate::memory::{Bytes, Usage};
 use crate::onnx::caches::{self, KvCaches};
 use crate::onnx::fixed_caches::{self, Filled, FixedCaches};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
@@ -119,11 +119,11 @@ fn is_known(input: &crate::onnx::OpenInput) -> bool {
 }
 
 impl Steps {
-    /// Those of a model that has caches.
+    /// Those of a model that has caches. Plans that nobody uses stay for as long as the context has it.
     ///
     /// # Errors
     /// As [`caches::find`].
-    pub fn of(loaded: &Loaded, bounds: &Bounds) -> Result<Option<Steps>> {
+    pub fn of(loaded: &Loaded, bounds: &Bounds, usage: &Arc<Usage>) -> Result<Option<Steps>> {
         let inputs = loaded.inputs();
         if !loaded.has_only_tensors()? || inputs.iter().any(|input| input.default.is_some()) {
             return Ok(None);
@@ -162,7 +162,7 @@ impl Steps {
         let known = (0..inputs.len()).filter_map(|at| Some(Known { at, kind: kind(at)? })).collect();
         let position = |name: &str| inputs.iter().position(|input| input.name == name);
         let ids = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
-        Ok(Some(Steps { growing, fixed, known, ids, plans: Table::new(false) }))
+        Ok(Some(Steps { growing, fixed, known, ids, plans: Table::new(false).idle_as(usage) }))
     }
 
     /// The positions of inputs whose values [`Steps::call`] wants.
