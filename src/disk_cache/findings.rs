@@ -1,4 +1,5 @@
-//! What is known of the weights of a model file, by the state of the file: what they hash to, and their greatest magnitude.
+//! What is known of the weights of a model file, by the state of the file: what they hash to, their greatest magnitude, and whether float16 holds
+//! the same numbers.
 //!
 //! A file of the cache has a record of 40 bytes for each part of the model file, all numbers little-endian:
 //!
@@ -6,7 +7,7 @@
 //! 0   where the part begins
 //! 8   how many bytes it has
 //! 16  its hash, with the secret of the folder
-//! 32  1 where there is a hash, 2 where there is a magnitude, or both
+//! 32  the sum of 1 where there is a hash, 2 where there is a magnitude, 4 where it is known of float16, and 8 where float16 holds them
 //! 36  the greatest magnitude, of float32
 //! ```
 
@@ -22,6 +23,8 @@ const MOST: usize = 1 << 16;
 
 const HAS_IDENTITY: u32 = 1;
 const HAS_GREATEST: u32 = 2;
+const KNOWS_HALVES: u32 = 4;
+const ARE_HALVES: u32 = 8;
 
 struct OfFile {
     cache: Arc<DiskCache>,
@@ -40,7 +43,7 @@ impl DiskCache {
     /// What earlier processes have found out about the file in this state, and where more of it is kept.
     pub fn findings_of(self: &Arc<Self>, state: &[u8]) -> (Box<dyn Store>, Vec<Finding>) {
         let mut hash = Xxh3::with_seed(self.secret);
-        hash.update(b"findings 1");
+        hash.update(b"findings 2");
         hash.update(state);
         let key = hash.digest128();
         let found = self.open_file(Kind::Findings, key, RECORD..=MOST * RECORD);
@@ -51,12 +54,13 @@ impl DiskCache {
 
 fn encoded(findings: &[Finding]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(findings.len() * RECORD);
-    for Finding { offset, length, identity, greatest } in findings {
+    for Finding { offset, length, identity, greatest, are_halves } in findings {
         bytes.extend((*offset as u64).to_le_bytes());
         bytes.extend((*length as u64).to_le_bytes());
         bytes.extend(identity.unwrap_or_default().to_le_bytes());
         let has = identity.map_or(0, |_| HAS_IDENTITY) | greatest.map_or(0, |_| HAS_GREATEST);
-        bytes.extend(has.to_le_bytes());
+        let halves = are_halves.map_or(0, |are_halves| KNOWS_HALVES | if are_halves { ARE_HALVES } else { 0 });
+        bytes.extend((has | halves).to_le_bytes());
         bytes.extend(greatest.unwrap_or_default().to_le_bytes());
     }
     bytes
@@ -77,6 +81,7 @@ pub fn decoded(bytes: &[u8]) -> Option<Vec<Finding>> {
             length: u64::from_le_bytes(*length).try_into().ok()?,
             identity: (has & HAS_IDENTITY != 0).then(|| u128::from_le_bytes(*identity)),
             greatest: (has & HAS_GREATEST != 0).then_some(greatest),
+            are_halves: (has & KNOWS_HALVES != 0).then_some(has & ARE_HALVES != 0),
         })
     };
     if rest.is_empty() { records.iter().map(finding).collect() } else { None }
@@ -89,8 +94,13 @@ mod tests {
     use std::fs;
 
     fn findings() -> Vec<Finding> {
-        let of = |offset, identity, greatest| Finding { offset, length: 7, identity, greatest };
-        vec![of(0, Some(1 << 100), None), of(1 << 40, None, Some(2.5)), of(3, Some(4), Some(f32::INFINITY)), of(9, None, None)]
+        let of = |offset, identity, greatest, are_halves| Finding { offset, length: 7, identity, greatest, are_halves };
+        vec![
+            of(0, Some(1 << 100), None, None),
+            of(1 << 40, None, Some(2.5), Some(true)),
+            of(3, Some(4), Some(f32::INFINITY), Some(false)),
+            of(9, None, None, None),
+        ]
     }
 
     #[test]

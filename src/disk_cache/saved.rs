@@ -417,8 +417,10 @@ fn mapped(head: Head, file: &File, path: &Path, secret: u64) -> Result<Saved, Mi
     }
     let kept = Kept::new(map.as_ref());
     if memory::seed() == secret {
-        let finding =
-            |row: &Row| Finding { offset: row.offset, length: row.length, identity: Some(row.identity), greatest: row.greatest };
+        let finding = |&Row { offset, length, identity, greatest }: &Row| {
+            let identity = Some(identity);
+            Finding { offset, length, identity, greatest, are_halves: None }
+        };
         kept.remember(|| (Box::new(Nowhere), constants.iter().map(finding).collect()));
     }
     let file = Arc::new(OpenFile { _kept: kept, map, secret, path: path.to_owned() });

@@ -323,6 +323,17 @@ impl ConstantBytes {
             memory::greatest(bytes, || greatest(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))))
         })
     }
+
+    /// Whether float16 holds the same numbers as elements of float32, as `find` finds it when it is not known.
+    ///
+    /// # Panics
+    /// As [`ConstantBytes::as_slice`].
+    pub fn are_halves(&self, find: impl FnOnce(&[u8]) -> bool) -> bool {
+        memory::known_halves(self.place()).unwrap_or_else(|| {
+            let brief = self.briefly();
+            memory::are_halves(brief.as_slice(), || find(brief.as_slice()))
+        })
+    }
 }
 
 impl memory::Reference for ConstantBytes {

@@ -49,6 +49,7 @@ struct Known {
     /// With the seed.
     identity: Option<(u64, u128)>,
     greatest: Option<f32>,
+    are_halves: Option<bool>,
 }
 
 /// What was found out about a part of memory that stays as it is.
@@ -59,6 +60,8 @@ pub struct Finding {
     /// With [`seed`].
     pub identity: Option<u128>,
     pub greatest: Option<f32>,
+    /// Whether float16 holds the same numbers.
+    pub are_halves: Option<bool>,
 }
 
 /// Where findings are kept.
@@ -78,7 +81,7 @@ pub fn store_findings() {
         let known = range.known.lock().unwrap_or_else(PoisonError::into_inner);
         let finding = |(&(offset, length), known): (&(usize, usize), &Known)| {
             let identity = known.identity.filter(|(of, _)| *of == seed).map(|(_, identity)| identity);
-            Finding { offset, length, identity, greatest: known.greatest }
+            Finding { offset, length, identity, greatest: known.greatest, are_halves: known.are_halves }
         };
         let findings: Vec<Finding> = known.iter().map(finding).collect();
         drop(known);
@@ -113,11 +116,12 @@ impl Kept {
         let seed = seed();
         let mut known = range.known.lock().unwrap_or_else(PoisonError::into_inner);
         range.is_stored.store(known.is_empty(), Ordering::Relaxed);
-        for Finding { offset, length, identity, greatest } in findings {
+        for Finding { offset, length, identity, greatest, are_halves } in findings {
             if offset.checked_add(length).is_some_and(|end| end <= range.length) {
                 let known = known.entry((offset, length)).or_default();
                 known.identity = identity.map(|identity| (seed, identity)).or(known.identity);
                 known.greatest = greatest.or(known.greatest);
+                known.are_halves = are_halves.or(known.are_halves);
             }
         }
         drop(known);
@@ -146,6 +150,11 @@ pub fn known_greatest(place: Place) -> Option<f32> {
     known(place)?.greatest
 }
 
+/// What [`are_halves`] has found.
+pub fn known_halves(place: Place) -> Option<bool> {
+    known(place)?.are_halves
+}
+
 fn known(place: Place) -> Option<Known> {
     let (range, offset) = range_of(place)?;
     range.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(offset, place.length)).copied()
@@ -169,6 +178,11 @@ pub fn identity_with(seed: u64, bytes: &[u8]) -> u128 {
 /// The greatest magnitude of bytes that are numbers of float32, as `find` finds it.
 pub fn greatest(bytes: &[u8], find: impl FnOnce() -> f32) -> f32 {
     remembered(bytes, |known| &mut known.greatest, |_| true, find)
+}
+
+/// Whether float16 holds the same numbers as bytes that are numbers of float32, as `find` finds it.
+pub fn are_halves(bytes: &[u8], find: impl FnOnce() -> bool) -> bool {
+    remembered(bytes, |known| &mut known.are_halves, |_| true, find)
 }
 
 /// Finds something out about bytes, once where they stay as they are.
@@ -235,9 +249,11 @@ mod tests {
         kept.remember(|| (Box::new(shelf.clone()), Vec::new()));
         let found = identity(&bytes[100..5000]);
         greatest(&bytes[100..5000], || 3.0);
+        are_halves(&bytes[100..5000], || false);
         store_findings();
         let findings = shelf.0.lock().unwrap().take().unwrap();
-        assert_eq!(findings, [Finding { offset: 100, length: 4900, identity: Some(found), greatest: Some(3.0) }]);
+        let are_halves = Some(false);
+        assert_eq!(findings, [Finding { offset: 100, length: 4900, identity: Some(found), greatest: Some(3.0), are_halves }]);
         // Nothing new is found.
         identity(&bytes[100..5000]);
         store_findings();
@@ -246,7 +262,7 @@ mod tests {
         let kept = Kept::new(&bytes);
         let outside = [Finding { offset: 1, length: 10_000, ..findings[0] }, Finding { offset: usize::MAX, ..findings[0] }];
         kept.remember(|| (Box::new(shelf.clone()), [&findings[..], &outside].concat()));
-        assert_eq!((known_identity(place), known_greatest(place)), (Some(found), Some(3.0)));
+        assert_eq!((known_identity(place), known_greatest(place), known_halves(place)), (Some(found), Some(3.0), Some(false)));
         assert_eq!(range_of(place).unwrap().0.known.lock().unwrap().len(), 1);
         store_findings();
         assert!(shelf.0.lock().unwrap().is_none(), "what was taken over is no finding");

@@ -122,8 +122,10 @@ pub fn read(model: &[u8]) -> Result<Vec<Pin>> {
     others.filter_map(|(first, end)| pin(part(first..end)).transpose()).collect()
 }
 
-/// As many bytes of a file are read ahead where its structure is looked at.
+/// As many bytes of a file are read ahead where its structure is looked at in their order.
 const WINDOW: usize = 64 << 10;
+/// And so many behind data that was skipped: most often that of the next tensor follows soon.
+const BEHIND_DATA: usize = 1 << 10;
 
 /// Bytes of a model that are looked at before all of its structure is there.
 struct Window<'a> {
@@ -147,7 +149,8 @@ impl Window<'_> {
         const LONGEST: usize = 10;
         let needed = at..end.min(at + LONGEST);
         if needed.start < self.there.start || needed.end > self.there.end {
-            self.pin(at..self.model.len().min(at + WINDOW))?;
+            let ahead = if self.there.end + BEHIND_DATA < at { BEHIND_DATA } else { WINDOW };
+            self.pin(at..self.model.len().min(at + ahead))?;
         }
         let mut rest = &self.model[needed.clone()];
         let Ok(number) = varint(&mut rest) else { return Ok(None) };

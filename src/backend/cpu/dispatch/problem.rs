@@ -116,6 +116,18 @@ impl<'a> Constant<'a> {
     }
 }
 
+impl Constant<'_> {
+    /// Whether float16 holds the same numbers as elements of float32, as `find` finds it when it is not known.
+    pub fn are_halves(self, find: impl FnOnce(&[u8]) -> bool) -> bool {
+        match self {
+            Constant::Known(constant) => constant.are_halves(find),
+            // Wherever they lie.
+            Constant::Copied(copy) => copy.constant.are_halves(find),
+            Constant::Bytes(bytes) => find(bytes),
+        }
+    }
+}
+
 impl<'a> From<&'a [u8]> for Constant<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Constant::Bytes(bytes)

@@ -4,7 +4,7 @@
 
 use super::epilogue::Epilogue;
 use super::product::{Grid, RightView, multiply, with_left};
-use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
+use super::{Accepted, Built, Constant, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::packings::{Packed, packed};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use webnn_kernels::block_quantized::unpack::Unpack;
 use webnn_kernels::block_quantized::{
-    Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Source, Weights, float32, int8,
+    Coding, Floats, Format, Instructions, MOST_PANELS, MOST_ROWS, Points, Scales, Source, Weights, float32, int8,
 };
 use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::isa::Isa;
@@ -248,39 +248,50 @@ pub static FLOAT32: Implementation = Implementation { name: "block_quantized.flo
 pub static INT8: Implementation = Implementation { name: "block_quantized.int8", accept: accept_int8 };
 
 fn accept_float32<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let (op, source) = source(problem)?;
+    let (op, constants) = constants(problem)?;
     require(op.code_book.is_none() || op.bits <= 4, "a code book of more than 16 numbers")?;
-    let format = source.format(target.isa.lanes(), false);
-    build(problem, target, op, source, format, |product| Box::new(Float32(product)))
+    let format = constants.format(target.isa.lanes(), false);
+    build(problem, target, op, constants, format, |product| Box::new(Float32(product)))
 }
 
 fn accept_int8<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
-    let (op, source) = source(problem)?;
+    let (op, constants) = constants(problem)?;
     require(op.approximate, "rows that may not be rounded")?;
     require(op.code_book.is_none() && op.coding != WeightCoding::Float16, "numbers for weights")?;
     // Sums of products of bytes, which are below 2^15, fit into 32 bits.
-    require(source.block.min(source.depth) <= 1 << 16, "long blocks")?;
-    let format = source.format(target.isa.lanes(), true);
+    let Source { block, depth, .. } = constants.form;
+    require(block.min(depth) <= 1 << 16, "long blocks")?;
+    let format = constants.format(target.isa.lanes(), true);
     let instructions = Instructions::all_of(target.isa)[0];
-    build(problem, target, op, source, format, move |product| Box::new(Int8(product, instructions)))
+    build(problem, target, op, constants, format, move |product| Box::new(Int8(product, instructions)))
+}
+
+/// The constants of a product, which are looked at only when they are packed: others may have packed the same.
+#[derive(Clone, Copy)]
+struct Constants<'a> {
+    /// What is known without their bytes: it has none.
+    form: Source<'a>,
+    weights: Constant<'a>,
+    scales: Constant<'a>,
+    zeros: Option<Constant<'a>>,
 }
 
 /// The operator, and its constants.
-fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source<'a>), Reject> {
+fn constants<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Constants<'a>), Reject> {
     let Op::BlockQuantizedMatmul(op) = problem.op else { return Err(Reject("not a product with quantized weights")) };
     let a = problem.input(op.a);
     require(a.data_type == DataType::Float32 && a.order.is_none() && problem.output.order.is_none(), "not float32 in order")?;
     let depth = a.shape.last().copied().ok_or(Reject("a scalar"))?;
-    let scales = problem.input(op.scales);
-    let sizes = op.sizes(depth, scales.shape);
-    let zeros = match op.zero_points.map(|id| problem.input(id)) {
-        None => None,
-        Some(points) if points.data_type == DataType::Uint8 => {
-            Some(Points::Packed(points.bytes().ok_or(Reject("zero points that are computed"))?))
-        }
-        Some(points) => Some(Points::Numbers(floats(points)?)),
+    let sizes = op.sizes(depth, problem.input(op.scales).shape);
+    let constant = |id: OperandId| {
+        let known = problem.input(id);
+        let constant = known.constant.ok_or(Reject("weights, scales or zero points that are computed"))?;
+        Ok((known.data_type, constant))
     };
-    let source = Source {
+    let (_, weights) = constant(op.weights)?;
+    let (of_scales, scales) = constant(op.scales)?;
+    let (of_zeros, zeros) = op.zero_points.map(constant).transpose()?.unzip();
+    let form = Source {
         bits: op.bits as usize,
         columns: sizes.columns,
         depth,
@@ -294,20 +305,61 @@ fn source<'a>(problem: &Problem<'a>) -> Result<(&'a BlockQuantizedMatmul, Source
         by_depth: op.by_depth,
         high_first: op.high_first,
         code_book: op.code_book.map(|id| problem.input(id).constant_elements()).transpose()?,
-        weights: problem.input(op.weights).bytes().ok_or(Reject("weights that are computed"))?,
-        scales: floats(scales)?,
-        zeros,
+        weights: &[],
+        scales: floats(of_scales, &[])?,
+        zeros: of_zeros.map(points).transpose()?,
     };
-    Ok((op, source))
+    Ok((op, Constants { form, weights, scales, zeros }))
+}
+
+impl<'a> Constants<'a> {
+    /// How they are packed.
+    fn format(&self, lanes: usize, is_int8: bool) -> Format {
+        let scales = match self.form.scales {
+            Floats::Float16(_) => Scales::Float16,
+            Floats::Float32(_) => {
+                let are_halves = |bytes: &[u8]| {
+                    let source = Source { scales: Floats::Float32(bytes), ..self.form };
+                    source.format(lanes, is_int8).scales == Scales::Float16
+                };
+                if self.scales.are_halves(are_halves) { Scales::Float16 } else { Scales::Float32 }
+            }
+        };
+        Format { scales, ..self.form.format(lanes, is_int8) }
+    }
+
+    /// With their bytes.
+    fn source(&self) -> Source<'a> {
+        let zeros = self.form.zeros.zip(self.zeros).map(|(form, constant)| match form {
+            Points::Packed(_) => Points::Packed(constant.bytes()),
+            Points::Numbers(form) => Points::Numbers(with_bytes(form, constant.bytes())),
+        });
+        let scales = with_bytes(self.form.scales, self.scales.bytes());
+        Source { weights: self.weights.bytes(), scales, zeros, ..self.form }
+    }
+}
+
+fn with_bytes<'a>(form: Floats<'a>, bytes: &'a [u8]) -> Floats<'a> {
+    match form {
+        Floats::Float32(_) => Floats::Float32(bytes),
+        Floats::Float16(_) => Floats::Float16(bytes),
+    }
 }
 
 /// The numbers of a constant.
-fn floats<'a>(known: TensorDesc<'a>) -> Result<Floats<'a>, Reject> {
-    let bytes = known.bytes().ok_or(Reject("scales or zero points that are computed"))?;
-    match known.data_type {
+fn floats(data_type: DataType, bytes: &[u8]) -> Result<Floats<'_>, Reject> {
+    match data_type {
         DataType::Float32 => Ok(Floats::Float32(bytes)),
         DataType::Float16 => Ok(Floats::Float16(bytes)),
         _ => Err(Reject("scales that are not numbers")),
+    }
+}
+
+/// Zero points, codes or numbers, without their bytes.
+fn points(data_type: DataType) -> Result<Points<'static>, Reject> {
+    match data_type {
+        DataType::Uint8 => Ok(Points::Packed(&[])),
+        _ => floats(data_type, &[]).map(Points::Numbers),
     }
 }
 
@@ -315,7 +367,7 @@ fn build<'a>(
     problem: &Problem<'a>,
     target: &Target,
     op: &'a BlockQuantizedMatmul,
-    source: Source<'a>,
+    constants: Constants<'a>,
     format: Format,
     kernel: impl FnOnce(Product) -> Box<dyn Kernel> + 'a,
 ) -> Accepted<'a> {
@@ -328,9 +380,9 @@ fn build<'a>(
         let mut epilogue = Epilogue::new(bias);
         let fuses = epilogue.fuse(&problem, &mut consumed);
         let layout = [format.lanes, format.depth, usize::from(format.is_int8)];
-        let packed = packed(&layout, format.bytes(), |bytes| source.pack(&format, bytes));
-        let code_book = source.code_book.map(|book| std::array::from_fn(|i| book.get(i).copied().unwrap_or(0.0)));
-        let rows = problem.output.element_count() / source.columns.max(1);
+        let packed = packed(&layout, format.bytes(), |bytes| constants.source().pack(&format, bytes));
+        let code_book = constants.form.code_book.map(|book| std::array::from_fn(|i| book.get(i).copied().unwrap_or(0.0)));
+        let rows = problem.output.element_count() / format.columns.max(1);
         let Target { isa, threads, .. } = target;
         let product = Product { isa, left: op.a, rows, format, code_book, packed, epilogue, threads };
         Ok(Built { kernel: kernel(product), consumed, fuses })
