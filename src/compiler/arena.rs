@@ -137,13 +137,14 @@ fn by_size(lifetimes: &[Lifetime]) -> (Vec<usize>, usize) {
     let mut placed: Vec<Vec<usize>> = vec![Vec::new(); steps];
     let mut length = 0;
     let mut neighbours: Vec<usize> = Vec::new();
+    // By value: whose neighbour it was found to be last. Most are neighbours in many steps.
+    let mut found_for = vec![usize::MAX; lifetimes.len()];
     for i in order {
         neighbours.clear();
         for step in &placed[lifetimes[i].first..=lifetimes[i].last] {
-            neighbours.extend(step);
+            neighbours.extend(step.iter().filter(|&&j| std::mem::replace(&mut found_for[j], i) != i));
         }
         neighbours.sort_unstable_by_key(|&j| (offsets[j], j));
-        neighbours.dedup();
         let mut best: Option<(usize, usize)> = None;
         let mut end = 0;
         for &j in &neighbours {
