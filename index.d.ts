@@ -214,9 +214,9 @@ export interface MLMemoryUsage {
   constants: number;
   /** Bytes of models that you passed or streamed. */
   sources: number;
-  /** What describes the steps of graphs, on the CPU. */
+  /** What describes the steps of graphs. On GPUs, without what the driver keeps; on a `GPUDevice`, V8 has it. */
   plans: number;
-  /** Weights that others have, too, and that are counted there, on the CPU: in no sum. */
+  /** Weights that others have, too, and that are counted there: in no sum. */
   shared: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;

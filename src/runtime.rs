@@ -1,5 +1,10 @@
 //! One small runtime for the process: files are read on it in pieces, and its timers wait. It has one thread, which is made at first use.
 //! Nothing is computed there, and nothing blocks it for longer than a piece of a file takes.
+//!
+//! Threads wait for time by themselves only where the runtime would have to wake them: a thread of a pool that has nothing to do ends after a
+//! while ([`thread`]), a call of `generate()` waits for its turn until its time is over, the thread that waits for a GPU looks once whether that is idle, and
+//! script's thread, in a synchronous call, looks whether its environment ends. Files of the cache are written by a thread of their own: a
+//! disk may block it for seconds.
 
 use crate::error::{Error, Kind, Result};
 use crate::thread;
