@@ -26,6 +26,10 @@ pub const WORTH_GIVING_BACK: usize = 64 << 10;
 /// The runtime reads as many bytes at once.
 const PIECE: usize = 1 << 20;
 
+/// So few bytes are read by the thread that waits for them: a model has hundreds of such places, and to wake another thread for each takes
+/// longer than the reads.
+const WORTH_ANOTHER_THREAD: usize = 64 << 10;
+
 /// Systems note the time of a change no more exactly than this. A file that was changed so lately may change again and look the same.
 const CLOCK: Duration = Duration::from_millis(20);
 
@@ -247,31 +251,14 @@ impl FileBytes {
         if !is_at_hand(length) {
             return Err(cannot_be_had(length));
         }
-        /// Where to, for another thread.
-        struct Target(*mut u8);
-        // SAFETY: the memory is there until the caller, which waits for the end, goes on.
-        unsafe impl Send for Target {}
-        // SAFETY: the blocks are within the memory.
-        let target = Target(unsafe { self.start.add(first) });
-        let file = self.file.clone();
-        let read = runtime::wait_for(async move {
-            // All of it, not its pointer alone, which cannot be sent.
-            let target = target;
-            let mut done = 0;
-            while done < length {
-                let size = PIECE.min(length - done);
-                // SAFETY: within the blocks, which are initialised, and which nobody else reads or writes.
-                let piece = unsafe { std::slice::from_raw_parts_mut(target.0.add(done), size) };
-                match read_at(&file, piece, (first + done) as u64) {
-                    Ok(0) => return Ok(false),
-                    Ok(count) => done += count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-                tokio::task::yield_now().await;
+        let read = match length <= WORTH_ANOTHER_THREAD {
+            true => {
+                // SAFETY: the blocks are within the memory, initialised, and nobody else reads or writes them.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(self.start.add(first), length) };
+                read_whole(&self.file, bytes, first as u64)
             }
-            Ok(true)
-        })?;
+            false => self.read_in_pieces(first, length)?,
+        };
         let is_whole = read.map_err(|error| unreadable(&self.path, error))?;
         // The time of a change is noted before anybody can read it.
         let metadata = self.file.metadata().map_err(|error| unreadable(&self.path, error))?;
@@ -292,6 +279,31 @@ impl FileBytes {
         let is_as_before = is_whole && blocks.iter_mut().enumerate().all(&mut fits);
         self.read.fetch_add(is_new, Ordering::Relaxed);
         if is_as_before { Ok(()) } else { Err(has_changed(&self.path)) }
+    }
+
+    /// Has the runtime read so many bytes from there on, which nobody else reads or writes. Whether the file has as many.
+    fn read_in_pieces(&self, first: usize, length: usize) -> Result<io::Result<bool>> {
+        /// Where to, for another thread.
+        struct Target(*mut u8);
+        // SAFETY: the memory is there until the caller, which waits for the end, goes on.
+        unsafe impl Send for Target {}
+        // SAFETY: the blocks are within the memory.
+        let target = Target(unsafe { self.start.add(first) });
+        let file = self.file.clone();
+        runtime::wait_for(async move {
+            // All of it, not its pointer alone, which cannot be sent.
+            let target = target;
+            for done in (0..length).step_by(PIECE) {
+                let size = PIECE.min(length - done);
+                // SAFETY: within the blocks, which are initialised, and which nobody else reads or writes.
+                let piece = unsafe { std::slice::from_raw_parts_mut(target.0.add(done), size) };
+                if !read_whole(&file, piece, (first + done) as u64)? {
+                    return Ok(false);
+                }
+                tokio::task::yield_now().await;
+            }
+            Ok(true)
+        })
     }
 
     fn is_same(&self, now: &Metadata) -> bool {
@@ -317,6 +329,22 @@ impl FileBytes {
         #[cfg(not(unix))]
         let _ = (range, blocks);
     }
+}
+
+/// Fills a buffer. Whether the file has as many bytes there.
+fn read_whole(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<bool> {
+    while !buffer.is_empty() {
+        match read_at(file, buffer, offset) {
+            Ok(0) => return Ok(false),
+            Ok(count) => {
+                buffer = &mut buffer[count..];
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(unix)]
