@@ -42,7 +42,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["backend", "compiler", "cores", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"],
     ),
     ("onnx", &["backend", "disk_cache", "error", "graph", "memory"]),
-    ("program", &["disk_cache", "done", "error", "graph", "host_memory", "memory", "onnx", "thread", "timeline", "watch"]),
+    (
+        "program",
+        &["disk_cache", "done", "error", "graph", "host_memory", "memory", "onnx", "runtime", "thread", "timeline", "watch"],
+    ),
     (
         "node",
         &[

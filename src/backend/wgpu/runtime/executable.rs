@@ -1,6 +1,6 @@
 //! A program on a device: dispatches with their pipelines, the constants on the device, and one arena.
 
-use super::constants::{Constant, upload};
+use super::constants::Constant;
 use super::device::Device;
 use super::findings::Findings;
 use super::jobs::Recorded;
@@ -146,11 +146,9 @@ impl Executable {
                 used[position] = true;
             }
         }
-        let constants = constants
-            .iter()
-            .zip(&used)
-            .map(|(bytes, used)| used.then(|| device.constants.get(&device, bytes, usage)).transpose())
-            .collect::<Result<Vec<_>>>()?;
+        let uploaded = |constant| device.constants.get(constant, usage, |bytes| upload(&device, bytes, BufferUsages::STORAGE));
+        let constants = constants.iter().zip(&used).map(|(constant, used)| used.then(|| uploaded(constant)).transpose());
+        let constants = constants.collect::<Result<Vec<_>>>()?;
         let arena = shared.of::<OfModel>().arena(&device, arena_length, usage)?;
         let sizes = match sizes.is_empty() {
             true => None,
@@ -319,4 +317,25 @@ impl Executable {
 fn described(dispatches: &[Dispatch]) -> usize {
     let bindings = dispatches.iter().map(|dispatch| size_of_val(&dispatch.bindings[..])).sum::<usize>();
     dispatches.len() * size_of::<Prepared>() + bindings
+}
+
+/// A buffer with some contents.
+///
+/// # Errors
+/// `UnknownError` when the device has not the memory.
+fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> {
+    let buffer = device.buffer(bytes.len(), usage | BufferUsages::COPY_DST)?;
+    device.checked(|| {
+        let (whole, rest) = bytes.split_at(bytes.len() & !3);
+        if !whole.is_empty() {
+            device.queue.write_buffer(&buffer, 0, whole);
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 4];
+            word[..rest.len()].copy_from_slice(rest);
+            device.queue.write_buffer(&buffer, whole.len() as u64, &word);
+        }
+        Ok(())
+    })?;
+    Ok(buffer)
 }
