@@ -4,63 +4,67 @@ use super::join::{Joined, SequenceGraph, join};
 use crate::backend::cpu::reference::interpret;
 use crate::graph::attribute::Modulo;
 use crate::graph::ops::cumulative::CumulativeSum;
-use crate::graph::ops::elementwise::{Binary, BinaryKind};
-use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::{Concat, Reshape, Slice, Transpose};
 use crate::graph::ops::softmax::Softmax;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Op, OperandId};
-use std::sync::Arc;
+use crate::graph::testing::{GraphSketch, bytes_of, numbers};
+use crate::graph::{DataType, Graph, Op, OperandId};
+use std::ops::{Deref, DerefMut};
 
 const WIDTH: u32 = 16;
 
 /// A step of a sequence with so many rows in its cache, under construction.
 struct Sketch {
-    builder: GraphBuilder,
+    graph: GraphSketch,
     rows: u32,
     tokens: u32,
     x: OperandId,
     weights: u32,
 }
 
-fn numbers(count: usize, seed: u32) -> Vec<u8> {
-    let number = |at: usize| ((at as u32 + 1).wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(40_503)) >> 20) as f32;
-    (0..count).flat_map(|at| (number(at) / 4096.0 - 0.5).to_ne_bytes()).collect()
+/// The bytes of small numbers.
+fn small(count: usize, seed: u32) -> Vec<u8> {
+    bytes_of(numbers(count, seed).into_iter().map(|number| number / 4.0))
+}
+
+impl Deref for Sketch {
+    type Target = GraphSketch;
+
+    fn deref(&self) -> &GraphSketch {
+        &self.graph
+    }
+}
+
+impl DerefMut for Sketch {
+    fn deref_mut(&mut self) -> &mut GraphSketch {
+        &mut self.graph
+    }
 }
 
 impl Sketch {
     fn new(rows: u32, tokens: u32) -> Sketch {
-        let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
-        let x = builder.input("x", Descriptor::new(DataType::Float32, [1, tokens, WIDTH])).unwrap();
-        Sketch { builder, rows, tokens, x, weights: 0 }
-    }
-
-    fn push(&mut self, op: impl Into<Op>) -> OperandId {
-        self.builder.push_op(op, "the node").unwrap()[0]
+        let mut graph = GraphSketch::default();
+        let x = graph.input("x", &[1, tokens, WIDTH]);
+        Sketch { graph, rows, tokens, x, weights: 0 }
     }
 
     /// A product with weights.
     fn project(&mut self, a: OperandId, columns: u32) -> OperandId {
         self.weights += 1;
-        let descriptor = Descriptor::new(DataType::Float32, [WIDTH, columns]);
-        let bytes = numbers((WIDTH * columns) as usize, self.weights);
-        let b = self.builder.constant(descriptor, ConstantBytes::new(bytes)).unwrap();
-        self.push(Matmul { a, b })
-    }
-
-    fn add(&mut self, a: OperandId, b: OperandId) -> OperandId {
-        self.push(Binary { kind: BinaryKind::Add, a, b })
+        let bytes = small((WIDTH * columns) as usize, self.weights);
+        let b = self.constant(DataType::Float32, &[WIDTH, columns], bytes);
+        self.product(a, b)
     }
 
     /// The cache with a new row, and what attention to it gives.
     fn attention(&mut self, query: OperandId, key: OperandId) -> (OperandId, OperandId) {
-        let past = self.builder.input("past", Descriptor::new(DataType::Float32, [self.rows, 1, WIDTH])).unwrap();
-        let new = self.push(Transpose { input: key, permutation: Some(vec![1, 0, 2]) });
+        let past = self.graph.input("past", &[self.rows, 1, WIDTH]);
+        let new = self.transpose(key, &[1, 0, 2]);
         let all = self.push(Concat { inputs: vec![past, new], axis: 0 });
-        let keys = self.push(Transpose { input: all, permutation: Some(vec![1, 2, 0]) });
-        let scores = self.push(Matmul { a: query, b: keys });
+        let keys = self.transpose(all, &[1, 2, 0]);
+        let scores = self.product(query, keys);
         let weights = self.push(Softmax { input: scores, axis: 2 });
-        let values = self.push(Transpose { input: all, permutation: Some(vec![1, 0, 2]) });
-        (all, self.push(Matmul { a: weights, b: values }))
+        let values = self.transpose(all, &[1, 0, 2]);
+        (all, self.product(weights, values))
     }
 
     /// A decoder of one layer, in which something is done to a projection.
@@ -75,9 +79,9 @@ impl Sketch {
         let query = change(&mut sketch, query);
         let (all, mixed) = sketch.attention(query, key);
         let mixed = sketch.project(mixed, WIDTH);
-        let sum = sketch.add(sketch.x, mixed);
+        let sum = sketch.graph.add(sketch.x, mixed);
         let logits = sketch.project(sum, 2 * WIDTH);
-        sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), logits)]).unwrap()
+        sketch.graph.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), logits)]).unwrap()
     }
 }
 
@@ -89,7 +93,7 @@ fn products(graph: &Graph) -> usize {
 fn expect_same(graphs: &[Graph], joined: &Joined) {
     let seed_of = |number: usize, name: &str| (7 * number + name.len()) as u32;
     let bytes_of = |graph: &Graph, id: OperandId, number: usize, name: &str| {
-        numbers(graph.descriptor(id).byte_length() / 4, seed_of(number, name))
+        small(graph.descriptor(id).byte_length() / 4, seed_of(number, name))
     };
     let given = joined.graph.inputs.iter().zip(&joined.inputs);
     let given: Vec<Vec<u8>> = given.map(|((_, id), (number, name))| bytes_of(&joined.graph, *id, *number, name)).collect();
@@ -130,7 +134,7 @@ fn what_would_mix_sequences_stays_apart() {
         |s, query| s.push(Reshape { input: query, new_shape: vec![1, 1, WIDTH] }),
         // Each has its own numbers, which are broadcast.
         |s, query| {
-            let own = s.builder.input("own", Descriptor::new(DataType::Float32, [WIDTH])).unwrap();
+            let own = s.input("own", &[WIDTH]);
             s.add(query, own)
         },
     ];
@@ -212,6 +216,6 @@ fn graphs_that_cannot_be_joined_are_refused() {
     assert!(join(&[SequenceGraph::new(&plain), SequenceGraph::new(&other)]).unwrap_err().contains("other forms"));
     let mut sketch = Sketch::new(2, 1);
     let (all, mixed) = sketch.attention(sketch.x, sketch.x);
-    let graph = sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
+    let graph = sketch.graph.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
     assert!(join(&[SequenceGraph::new(&graph); 2]).unwrap_err().contains("no product with weights"));
 }
