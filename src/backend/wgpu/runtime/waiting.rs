@@ -215,6 +215,8 @@ impl Waiter {
     pub fn run(self, submitted: &Receiver<Submission>, ending: Sender<()>) {
         while let Some(index) = self.next(submitted) {
             if !self.flight.is_given_up() && !self.wait(&index) {
+                // A wait that fails after the limit is one that took too long, even if nobody has looked yet.
+                self.flight.look();
                 self.flight.give_up();
                 self.loss.set(&self.loss.message());
             }
@@ -255,7 +257,10 @@ impl Waiter {
         while !self.flight.is_given_up() {
             match self.poll(PollType::Wait { submission_index: Some(index.clone()), timeout: self.limit.get() }) {
                 Ok(Ok(_)) => return true,
-                Ok(Err(PollError::Timeout)) => {}
+                // The limit may have been changed meanwhile.
+                Ok(Err(PollError::Timeout)) => {
+                    self.flight.look();
+                }
                 // It was never submitted, because the device was lost before.
                 Ok(Err(PollError::WrongSubmissionIndex(..))) | Err(()) => return false,
             }
