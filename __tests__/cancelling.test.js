@@ -43,10 +43,16 @@ async function busyFor(time) {
   return (user + system) / 1000;
 }
 
-/** That nothing is computed 50 ms after now, allowing for a machine that does other things. */
+/**
+ * That nothing is computed any more: what is cancelled here would take longer than the windows below. The process may have work of its own for a
+ * while, such as collecting garbage of files that were tested before.
+ */
 async function expectIdle() {
   await sleep(50);
-  expect(await busyFor(300)).toBeLessThan(150);
+  const busy = [];
+  do busy.push(await busyFor(100));
+  while (busy.at(-1) > 50 && busy.length < 4);
+  expect(busy.at(-1)).toBeLessThanOrEqual(50);
 }
 
 const caught = (promise) => promise.catch((error) => error);
