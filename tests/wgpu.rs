@@ -141,13 +141,12 @@ fn a_device_that_takes_too_long_loses_its_contexts_and_a_new_context_works() {
     let Some(harness) = Harness::new() else { return };
     harness.write(X, 1.0);
     assert_eq!(harness.read(X).unwrap(), 1.0);
-    // Nothing is finished in no time, though it may be before the thread that watches has looked.
+    // Nothing is finished in no time, though any number may be before anybody has looked.
     harness.gpu.wait_at_most(Some(Duration::ZERO));
-    assert!((0..1000).any(|_| {
+    while harness.read(Y).is_ok() {
         harness.dispatch(X, Y);
         harness.dispatch(Y, X);
-        harness.read(Y).is_err()
-    }));
+    }
     assert_eq!(harness.lost.recv().unwrap(), "the device was lost: a dispatch took longer than 0 s (WEBNN_GPU_TIMEOUT)");
     let again = Harness::new().unwrap();
     again.write(X, 1.0);
@@ -160,8 +159,8 @@ fn a_read_under_way_hears_that_the_device_takes_too_long() {
     let _alone = alone();
     let Some(harness) = Harness::new() else { return };
     harness.gpu.wait_at_most(Some(Duration::ZERO));
-    // Nothing else was submitted, so it is a read that takes too long; one may be done before anybody has looked.
-    assert!((0..1000).any(|_| harness.read(X).is_err()));
+    // Nothing else was submitted, so it is a read that takes too long; any number may be done before anybody has looked.
+    while harness.read(X).is_ok() {}
     assert!(harness.lost.recv().unwrap().contains("took longer than 0 s"));
 }
 
