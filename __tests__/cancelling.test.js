@@ -11,9 +11,12 @@ const { tensor, writeModel } = require('./onnx/write.js');
 const held = useContext({ accelerated: false, numThreads: 2 });
 const SIZE = 512;
 const square = float32(SIZE, SIZE);
+/** Two threads take minutes for so many products of LARGE x LARGE elements, on any machine: longer than a test may take. */
+const ENDLESS = 20_000;
+const LARGE = 1024;
 
-/** A graph of so many products, about 2 ms each. */
-async function buildLong(products) {
+/** A graph of so many products, which takes `x` and gives `y`. */
+async function buildProducts(products) {
   const builder = new MLGraphBuilder(held.context);
   const x = builder.input('x', square);
   let y = x;
@@ -21,12 +24,22 @@ async function buildLong(products) {
   return builder.build({ y });
 }
 
-/** Of which `build()` computes minutes. */
-function buildEndless(options) {
+/** The same, of which the result depends on more products than a test can wait for. */
+async function buildEndless() {
   const builder = new MLGraphBuilder(held.context);
-  const large = builder.constant(square, new Float32Array(SIZE * SIZE).fill(1e-3));
+  const x = builder.input('x', square);
+  const large = builder.expand(builder.reduceSum(x, { keepDimensions: true }), [LARGE, LARGE]);
+  let y = large;
+  for (let i = 0; i < ENDLESS; i++) y = builder.matmul(y, large);
+  return builder.build({ y: builder.slice(y, [0, 0], [SIZE, SIZE]) });
+}
+
+/** Of which `build()` computes products without end. */
+function buildOfConstants(options) {
+  const builder = new MLGraphBuilder(held.context);
+  const large = builder.constant(float32(LARGE, LARGE), new Float32Array(LARGE * LARGE).fill(1e-3));
   let product = large;
-  for (let i = 0; i < 5_000; i++) product = builder.matmul(product, large);
+  for (let i = 0; i < ENDLESS; i++) product = builder.matmul(product, large);
   return builder.build({ product }, options);
 }
 
@@ -43,16 +56,14 @@ async function busyFor(time) {
   return (user + system) / 1000;
 }
 
-/**
- * That nothing is computed any more: what is cancelled here would take longer than the windows below. The process may have work of its own for a
- * while, such as collecting garbage of files that were tested before.
- */
-async function expectIdle() {
-  await sleep(50);
-  const busy = [];
-  do busy.push(await busyFor(100));
-  while (busy.at(-1) > 50 && busy.length < 4);
-  expect(busy.at(-1)).toBeLessThanOrEqual(50);
+/** Waits until something is computed while this thread waits. */
+async function untilBusy() {
+  while ((await busyFor(10)) < 5);
+}
+
+/** Waits until nothing is computed any more. What is cancelled here would be computed for longer than a test may take. */
+async function untilIdle() {
+  while ((await busyFor(100)) > 50);
 }
 
 const caught = (promise) => promise.catch((error) => error);
@@ -60,7 +71,7 @@ const caught = (promise) => promise.catch((error) => error);
 let long;
 let tensors;
 beforeAll(async () => {
-  long = await buildLong(500);
+  long = await buildEndless();
   tensors = await createTensors(held.context, 4, square);
 });
 
@@ -103,11 +114,9 @@ describe('dispatch()', () => {
     const { signal, reason, abort } = aborting();
     context.dispatch(long, { x }, { y }, { signal, label: 'mine' });
     context.dispatch(adder, { a: y, b: x }, { c: z });
-    await sleep(20);
+    await untilBusy();
     abort();
-    const began = performance.now();
     expect(await caught(context.readTensor(y))).toBe(reason);
-    expect(performance.now() - began).toBeLessThan(500);
     const error = await caught(context.readTensor(z));
     expect(error).toMatchObject({ name: 'OperationError', message: expect.stringContaining('an input is errored') });
     let cause = error;
@@ -117,25 +126,23 @@ describe('dispatch()', () => {
     context.writeTensor(x, new Float32Array(SIZE * SIZE).fill(1));
     context.dispatch(adder, { a: y, b: x }, { c: z });
     expect([(await read(context, y))[0], (await read(context, z))[0]]).toEqual([2, 3]);
-    await expectIdle();
+    await untilIdle();
   });
 
   test('of many that wait none runs, and earlier and later work does', async () => {
     const { context } = held;
     const [x, y, z, w] = tensors;
     context.writeTensor(x, new Float32Array(SIZE * SIZE));
-    const short = await buildLong(30);
+    const short = await buildProducts(30);
     const { signal, reason, abort } = aborting();
     context.dispatch(short, { x }, { y });
     for (let i = 0; i < 100; i++) context.dispatch(long, { x }, { y: i % 2 ? z : w }, { signal });
     context.dispatch(short, { x }, { y: w });
-    const began = performance.now();
     abort();
     const results = await Promise.all([y, z, w].map((tensor) => caught(context.readTensor(tensor))));
     expect(results[1]).toBe(reason);
     expect([0, 2].map((i) => new Float32Array(results[i])[0] ?? results[i])).toEqual([0, 0]);
-    expect(performance.now() - began).toBeLessThan(5_000);
-    await expectIdle();
+    await untilIdle();
   });
 
   test('keeps a reason for as long as a tensor has it', async () => {
@@ -169,18 +176,15 @@ describe('dispatch()', () => {
   test('at every moment', async () => {
     const { context } = held;
     const [x, y] = tensors;
-    const short = await buildLong(20);
-    let cancelled = 0;
+    const short = await buildProducts(20);
     for (let delay = 0; delay < 30; delay++) {
       const { signal, reason, abort } = aborting();
       context.writeTensor(y, new Float32Array(SIZE * SIZE).fill(7));
       context.dispatch(short, { x }, { y }, { signal });
       setTimeout(abort, delay);
       const result = await caught(context.readTensor(y));
-      if (result === reason) cancelled++;
-      else expect(new Float32Array(result)[0]).toBe(0);
+      if (result !== reason) expect(new Float32Array(result)[0]).toBe(0);
     }
-    expect(cancelled).toBeGreaterThan(0);
   });
 });
 
@@ -190,14 +194,12 @@ describe('compute()', () => {
   test('gives the memory back with the reason', async () => {
     const { signal, reason, abort } = aborting();
     const promise = held.context.compute(long, ...views(), { signal });
-    await sleep(20);
+    await untilBusy();
     abort();
-    const began = performance.now();
     const error = await caught(promise);
-    expect(performance.now() - began).toBeLessThan(500);
     expect(error).toBe(reason);
     expect([error.inputs.x[5], error.outputs.y.length]).toEqual([1, SIZE * SIZE]);
-    await expectIdle();
+    await untilIdle();
   });
 
   test('of several that wait, with reasons that take nothing', async () => {
@@ -221,43 +223,44 @@ describe('compute()', () => {
 test('readTensor() ends alone', async () => {
   const { context } = held;
   const [x, y] = tensors;
-  context.writeTensor(x, new Float32Array(SIZE * SIZE));
-  context.dispatch(await buildLong(100), { x }, { y });
+  const run = aborting();
+  context.dispatch(long, { x }, { y }, { signal: run.signal });
   const { signal, reason, abort } = aborting();
   const target = new Float32Array(SIZE * SIZE).fill(9);
   const unread = [context.readTensor(y, { signal }), context.readTensor(y, target, { signal })].map(caught);
-  const other = context.readTensor(y);
+  let isPending = true;
+  const other = caught(context.readTensor(y)).finally(() => (isPending = false));
   abort();
-  let isThere = false;
-  other.then(() => (isThere = true));
   expect(await Promise.all(unread)).toEqual([reason, reason]);
-  expect(isThere).toBe(false);
-  expect(new Float32Array(await other)[0]).toBe(0);
+  expect(isPending).toBe(true);
+  run.abort();
+  expect(await other).toBe(run.reason);
   expect(target[0]).toBe(9);
+  context.writeTensor(y, target);
   await expect(context.readTensor(y, {})).rejects.toThrow(TypeError);
   expect((await context.readTensor(y, { signal: new AbortController().signal })).byteLength).toBe(target.byteLength);
 });
 
 test('build() ends, and so does what it computes', async () => {
   const { signal, reason, abort } = aborting();
-  const building = caught(buildEndless({ signal }));
-  await sleep(50);
+  const building = caught(buildOfConstants({ signal }));
+  await untilBusy();
   abort();
   expect(await building).toBe(reason);
-  await expectIdle();
+  await untilIdle();
 });
 
 describe('models', () => {
-  /** `y = x` times a product of so many constants, for any number of rows. A plan takes 0.1 ms for each, a run 3 ms. */
-  function endless(rows, count = 4000) {
-    const weights = new Float32Array(SIZE * SIZE).fill(1e-3);
+  /** `y = x` times a product of so many constants, for any number of rows. */
+  function endless(rows, count = ENDLESS) {
+    const weights = new Float32Array(LARGE * LARGE).fill(1e-3);
     const names = Array.from({ length: count }, (_, i) => `p${i}`);
     const products = names.slice(1).map((name, i) => ({ op: 'MatMul', inputs: [names[i], 'p0'], outputs: [name] }));
     return writeModel({
       opset: 17,
-      inputs: [{ name: 'x', type: 'float', shape: [rows, SIZE] }],
-      outputs: [{ name: 'y', type: 'float', shape: [rows, SIZE] }],
-      initializers: [tensor('p0', 'float', [SIZE, SIZE], weights)],
+      inputs: [{ name: 'x', type: 'float', shape: [rows, LARGE] }],
+      outputs: [{ name: 'y', type: 'float', shape: [rows, LARGE] }],
+      initializers: [tensor('p0', 'float', [LARGE, LARGE], weights)],
       nodes: [...products, { op: 'MatMul', inputs: ['x', names.at(-1)], outputs: ['y'] }],
     });
   }
@@ -265,25 +268,25 @@ describe('models', () => {
   test('loadOnnx() ends', async () => {
     const { signal, reason, abort } = aborting();
     const loading = caught(loadOnnx(held.context, endless(1), { signal }));
-    await sleep(100);
+    await untilBusy();
     abort();
     expect(await loading).toBe(reason);
-    await expectIdle();
+    await untilIdle();
   });
 
   test('prepare() ends for whoever cancels, and really with the last', async () => {
     const model = await loadOnnx(held.context, endless('rows', 50_000));
     const [first, second] = [aborting(), aborting()];
-    const shapes = [{ x: [3, SIZE] }];
+    const shapes = [{ x: [3, LARGE] }];
     const waiting = [first, second].map(({ signal }) => caught(model.prepare(shapes, { signal })));
-    const running = caught(model.run({ x: { data: new Float32Array(3 * SIZE), shape: [3, SIZE] } }, { signal: second.signal }));
-    await sleep(50);
+    const running = caught(model.run({ x: { data: new Float32Array(3 * LARGE), shape: [3, LARGE] } }, { signal: second.signal }));
+    await untilBusy();
     first.abort();
     expect(await waiting[0]).toBe(first.reason);
-    expect(await busyFor(300)).toBeGreaterThan(10);
+    await untilBusy();
     second.abort();
     expect(await Promise.all([waiting[1], running])).toEqual([second.reason, second.reason]);
-    await expectIdle();
+    await untilIdle();
     expect(await caught(model.prepare(shapes, { signal: first.signal }))).toBe(first.reason);
     await expect(model.prepare(shapes, { signal: 1 })).rejects.toThrow('options: signal: found 1, allowed an AbortSignal');
     await expect(model.prepare(shapes, null)).rejects.toThrow('options: found null');
