@@ -11,6 +11,7 @@ const { loadOnnx } = require('webnn-node/onnx');
 const { TOKENS, decoder } = require('./generate/decoders.js');
 const { withContexts } = require('./onnx/contexts.js');
 const { tensor, writeModel } = require('./onnx/write.js');
+const { dispatchAndCompute, runTraced } = require('./trace/program.js');
 
 let gpu;
 withContexts((_, found) => {
@@ -115,24 +116,8 @@ onGpu('npx webnn-node profile prints them', async () => {
 onGpu('WEBNN_TRACE has them, each once', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-node-trace-gpu-'));
   fs.writeFileSync(path.join(folder, 'model.onnx'), bytes);
-  const script = `
-    const { ml, MLGraphBuilder } = require(${JSON.stringify(path.join(__dirname, '..'))});
-    const { loadOnnx } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnx.js'))});
-    (async () => {
-      const context = await ml.createContext({ deviceType: 'gpu' });
-      const model = await loadOnnx(context, 'model.onnx', { label: 'small' });
-      await model.run({ x: { data: new Float32Array(96), shape: [1, 96] } });
-      const builder = new MLGraphBuilder(context);
-      const descriptor = { dataType: 'float32', shape: [4] };
-      const graph = await builder.build({ c: builder.add(builder.input('a', descriptor), builder.input('b', descriptor)) });
-      const [a, b, c] = await Promise.all([1, 2, 3].map(() => context.createTensor({ ...descriptor, readable: true, writable: true })));
-      context.dispatch(graph, { a, b }, { c }, { label: 'dispatched' });
-      await context.readTensor(c);
-      await context.compute(graph, { a: new Float32Array(4), b: new Float32Array(4) }, { c: new Float32Array(4) }, { label: 'computed' });
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    })();`;
-  const env = { ...process.env, WEBNN_TRACE: 'trace.json', NODE_NO_WARNINGS: '1' };
-  const { status, stderr } = spawnSync(process.execPath, ['-e', script], { cwd: folder, encoding: 'utf8', env });
+  const body = `await model.run({ x: { data: new Float32Array(96), shape: [1, 96] } });${dispatchAndCompute}`;
+  const { status, stderr } = runTraced(folder, body, 'trace.json', { deviceType: 'gpu', environment: { NODE_NO_WARNINGS: '1' } });
   // Drivers say things of their own.
   expect({ status, stderr }).toEqual({ status: 0, stderr: expect.any(String) });
   const events = JSON.parse(fs.readFileSync(path.join(folder, 'trace.json'), 'utf8'));

@@ -2,12 +2,12 @@
 
 // WEBNN_TRACE.
 
-const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { decoder } = require('./generate/decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
+const { dispatchAndCompute, runTraced } = require('./trace/program.js');
 
 let folder;
 beforeAll(() => {
@@ -22,18 +22,10 @@ beforeAll(() => {
 });
 afterAll(() => fs.rmSync(folder, { recursive: true }));
 
-/** Runs a program with `model` and `x`, in the folder of the model. */
+/** The same with `x`, and a model that batches. */
 function program(body, trace, environment = {}) {
-  const script = `
-    const { ml } = require(${JSON.stringify(path.join(__dirname, '..'))});
-    const { loadOnnx } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnx.js'))});
-    (async () => {
-      const context = await ml.createContext({ deviceType: 'cpu' });
-      const model = await loadOnnx(context, 'model.onnx', { label: 'small', batching: { maxSize: 8 } });
-      const x = { data: new Float32Array(32), shape: [1, 32] };
-      ${body}
-    })();`;
-  return spawnSync(process.execPath, ['-e', script], { cwd: folder, encoding: 'utf8', env: { ...process.env, WEBNN_TRACE: trace, ...environment } });
+  const x = 'const x = { data: new Float32Array(32), shape: [1, 32] };';
+  return runTraced(folder, x + body, trace, { options: { batching: { maxSize: 8 } }, environment });
 }
 const read = (name) => fs.readFileSync(path.join(folder, name), 'utf8');
 const of = (events, cat) => events.filter((event) => event.cat === cat);
@@ -75,7 +67,9 @@ test('it has calls, queues, batches and steps, in the trace format', () => {
 
 test('what is there when the process is killed can be read', () => {
   const body = `for (let i = 0; i < 500; i++) await model.run({ x });
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const { readFileSync } = require('node:fs');
+    // The trace is written a while after what it has.
+    while (readFileSync('killed.json', 'utf8').split('"cat":"step"').length <= 1000) await new Promise((resolve) => setTimeout(resolve, 20));
     process.kill(process.pid, 'SIGKILL');`;
   expect(program(body, 'killed.json').signal).toBe(process.platform === 'win32' ? null : 'SIGKILL');
   const text = read('killed.json');
@@ -122,17 +116,7 @@ test('it has the operators of the steps of generate()', () => {
 });
 
 test('it has the steps of dispatch() and compute()', () => {
-  const body = `
-    const { MLGraphBuilder } = require(${JSON.stringify(path.join(__dirname, '..'))});
-    const builder = new MLGraphBuilder(context);
-    const descriptor = { dataType: 'float32', shape: [4] };
-    const graph = await builder.build({ c: builder.add(builder.input('a', descriptor), builder.input('b', descriptor)) });
-    const [a, b, c] = await Promise.all([1, 2, 3].map(() => context.createTensor({ ...descriptor, readable: true, writable: true })));
-    context.dispatch(graph, { a, b }, { c }, { label: 'dispatched' });
-    await context.readTensor(c);
-    await context.compute(graph, { a: new Float32Array(4), b: new Float32Array(4) }, { c: new Float32Array(4) }, { label: 'computed' });
-    await new Promise((resolve) => setTimeout(resolve, 50));`;
-  expect(program(body, 'context.json')).toMatchObject({ status: 0, stderr: '' });
+  expect(program(dispatchAndCompute, 'context.json')).toMatchObject({ status: 0, stderr: '' });
   const steps = of(JSON.parse(read('context.json')), 'step').map(({ name, args }) => [name, args.model]);
   expect(steps).toEqual([['add', 'dispatched'], ['add', 'computed']]);
 });
