@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn beside_runs_that_keep_all_cores_busy_it_does_not_look() {
         for (are_under_way, has_own_core) in [(true, true), (false, true), (false, false)] {
-            assert!(SpinWait::new(has_own_core).finds(are_under_way, || true));
+            let looks = cores::count() > 1;
+            assert_eq!(SpinWait::new(has_own_core).finds(are_under_way, || true), looks);
         }
         assert!(!SpinWait::new(false).finds(true, || panic!("it looks")));
     }
