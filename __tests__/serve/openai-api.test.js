@@ -363,6 +363,21 @@ test('texts are the same with guesses', async () => {
   fs.rmSync(models, { recursive: true });
 });
 
+test('conversations are kept up to `promptCache` bytes', async () => {
+  const models = unpackModels();
+  const cached = [];
+  for (const promptCache of [undefined, 0]) {
+    const server = await createServer({ models: { llama: path.join(models, 'llama') }, promptCache });
+    const payload = { model: 'llama', prompt: 'the dog '.repeat(10), max_tokens: 1, temperature: 0 };
+    const ask = async () => (await server.inject({ method: 'POST', url: '/v1/completions', payload })).json().usage;
+    const { prompt_tokens } = await ask();
+    cached.push([prompt_tokens > 16, (await ask()).prompt_tokens_details.cached_tokens > 0]);
+    await server.close();
+  }
+  expect(cached).toEqual([[true, true], [true, false]]);
+  fs.rmSync(models, { recursive: true });
+});
+
 test('requests end in time', async () => {
   const short = await createServer({ models: folder, text: { timeout: 1500, choices: 1 } });
   writeChat(path.join(folder, 'endless'), SCRIPTS, { maxLength: 1_000_000 });

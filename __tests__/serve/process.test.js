@@ -123,7 +123,7 @@ test('ends with 1 if a model cannot be loaded, and says why', async () => {
 
 test('wants its options right, and a folder', () => {
   const run = (...args) => spawnSync(process.execPath, [program, 'serve', ...args], { encoding: 'utf8' });
-  for (const args of [[], ['a', 'b'], ['a', '--port', '70000'], ['a', '--device', 'tpu'], ['a', '--tls-cert', 'x'], ['a', '--performance', 'fast'], ['a', '--speculate', 'draft'], ['a', '--unknown']]) expect([args, run(...args).status]).toEqual([args, 2]);
+  for (const args of [[], ['a', 'b'], ['a', '--port', '70000'], ['a', '--device', 'tpu'], ['a', '--tls-cert', 'x'], ['a', '--performance', 'fast'], ['a', '--speculate', 'draft'], ['a', '--prompt-cache', 'x'], ['a', '--unknown']]) expect([args, run(...args).status]).toEqual([args, 2]);
   expect(run('--help').stdout).toContain('--grpc-port');
   expect(run(path.join(folder, 'none')).status).toBe(1);
 });

@@ -21,6 +21,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
   --max-batch NUMBER     requests (or their rows) that one run computes; 1 joins none (default: 16)
   --speculate prompt     guess tokens of language models from the text before
+  --prompt-cache MIB     the most memory for earlier conversations, for each language model; 0 keeps none (default: 1024)
   --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
   --max-body MIB         the largest request (default: 64)
   --timeout SECONDS      the most time of a run (default: 60)
@@ -34,7 +35,7 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
 `;
 
 const options = Object.fromEntries(
-  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'performance', 'memory-limit', 'max-batch', 'speculate', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
+  ['host', 'port', 'grpc-port', 'name', 'versions', 'device', 'threads', 'performance', 'memory-limit', 'max-batch', 'speculate', 'prompt-cache', 'max-in-flight', 'max-body', 'timeout', 'grace', 'drain-delay', 'token-file', 'tls-cert', 'tls-key', 'cache', 'log-level'].map((name) => [name, { type: 'string' }]),
 );
 
 /** A number that was given, or nothing. */
@@ -75,6 +76,7 @@ function choices(values, folder) {
     tlsKey: values['tls-key'],
     onnx: onnxOptions(values),
     speculate: speculateOf(values),
+    promptCache: times(2 ** 20, number(values, 'prompt-cache', { least: 0 })),
     onProgress: modelsProgress(),
     logLevel,
   };

@@ -24,6 +24,8 @@ export interface ServeOptions {
   onnx?: OnnxLoadOptions;
   /** Of language models: guesses tokens from the text before, as `speculate` of `generate`. Default: no guesses. */
   speculate?: 'prompt';
+  /** Of each language model: the most bytes of earlier conversations that are kept, so that what begins alike is computed once. Default: 1 GiB. */
+  promptCache?: number;
   /** So many of the latest versions of a model are loaded. Default: all. */
   versions?: number;
   /** A logger of pino. Default: no logs. */

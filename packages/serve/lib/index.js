@@ -40,7 +40,7 @@ const isProbe = (url) => url === '/v2/health/live' || url === '/v2/health/ready'
  * A server; `listen()` it. Its models are loaded when the promise resolves, or with `waits: false` when `server.loaded` does.
  * @param {import('../index.js').ServeOptions} options
  */
-async function createServer({ models, name, context, deviceType = 'cpu', numThreads, performance, memoryLimit, onnx, speculate, versions, logger, token, https, waits = true, onProgress, ...given }) {
+async function createServer({ models, name, context, deviceType = 'cpu', numThreads, performance, memoryLimit, onnx, speculate, promptCache, versions, logger, token, https, waits = true, onProgress, ...given }) {
   const limits = { ...defaults, ...given };
   const { bodyLimit, maxConnections, requestTimeout } = limits;
   const fastify = Fastify({
@@ -58,7 +58,7 @@ async function createServer({ models, name, context, deviceType = 'cpu', numThre
   const load = new Load(limits);
   const receiving = new Receiving(limits);
   const whenLoaded = (model) => metrics.statistics.of(model.name, model.version).follow(model.onnx, model.hub?.text);
-  const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, speculate, versions, log: fastify.log, whenLoaded, onProgress });
+  const registry = new Registry({ ...sourceOf(models, name), context: context ?? own, onnx, generation: { speculate, promptCache }, versions, log: fastify.log, whenLoaded, onProgress });
   metrics.follow({ registry, load, context: context ?? own });
   const isReady = () => registry.isReady && !load.isLeaving;
   fastify.decorate('registry', registry);

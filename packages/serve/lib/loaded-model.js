@@ -51,7 +51,7 @@ class LoadedModel {
     const { context, log } = options;
     if (found.problem !== undefined) throw new ServeError('invalid', found.problem);
     if (found.kind === 'hub') {
-      const hub = await loadHub({ ...found, context, onnx: options.onnx, speculate: options.speculate, log });
+      const hub = await loadHub({ ...found, context, onnx: options.onnx, generation: options.generation, log });
       return new LoadedModel(found, hub.onnx, hub);
     }
     const onnx = await load(found, options);

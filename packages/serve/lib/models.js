@@ -15,7 +15,7 @@ const { LoadedModel } = require('./loaded-model.js');
  * @property {Record<string, string>} [models] files or folders by the names of models
  * @property {any} context the MLContext that all models use
  * @property {object} [onnx] options of `loadOnnx`
- * @property {'prompt'} [speculate] where tokens of texts are guessed from
+ * @property {import('./openai/language-model.js').Generation} [generation]
  * @property {number} [versions] so many of the latest versions of a model are loaded; all if absent
  * @property {any} [log] a logger of pino
  * @property {(model: LoadedModel) => void} [whenLoaded]

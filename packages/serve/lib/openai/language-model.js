@@ -7,8 +7,18 @@ const { ChatTemplate } = require('./chat-template.js');
 const { mostCharacters, tooLong } = require('./errors.js');
 const { MARKS } = require('./tool-calls.js');
 
-/** What is kept of earlier conversations. Fewer equal tokens are not worth another conversation's memory. */
-const KEPT = { maxBytes: 2 ** 30, minTokens: 16 };
+/** The bytes of earlier conversations that are kept, unless the server's options say how many. */
+const PROMPT_CACHE = 2 ** 30;
+
+/** Fewer equal tokens are not worth another conversation's memory. */
+const MIN_TOKENS = 16;
+
+/**
+ * How texts are continued.
+ * @typedef {object} Generation
+ * @property {'prompt'} [speculate] where tokens are guessed from
+ * @property {number} [promptCache] bytes of earlier conversations that are kept
+ */
 
 /**
  * A piece of a choice. `cached` is the number of the prompt's tokens that were not computed again.
@@ -23,9 +33,9 @@ class LanguageModel {
    * @param {import('./folder.js').HubFolder} folder
    * @param {import('./tokenizer.js').TextTokenizer} tokenizer
    * @param {import('./tokenizing.js').Tokenizing} tokenizing
-   * @param {'prompt'} [speculate] where tokens are guessed from
+   * @param {Generation} [generation]
    */
-  constructor(model, folder, tokenizer, tokenizing, speculate) {
+  constructor(model, folder, tokenizer, tokenizing, { speculate, promptCache = PROMPT_CACHE } = {}) {
     this.model = model;
     this.tokenizer = tokenizer;
     this.tokenizing = tokenizing;
@@ -34,7 +44,7 @@ class LanguageModel {
     /** The tokenizer as @webnn-node/constrain reads it. */
     this.vocabulary = { tokenizer: folder.tokenizer, encode: (text, options) => tokenizer.encode(text, options) };
     /** A conversation goes on from what any earlier one has in common with it. */
-    this.cache = new GenerationCache(KEPT);
+    this.cache = new GenerationCache({ maxBytes: promptCache, minTokens: MIN_TOKENS });
     this.template = new ChatTemplate(folder.chatTemplates, tokenizer.named);
     this.maxLength = folder.maxLength;
     const { config, generation } = folder;

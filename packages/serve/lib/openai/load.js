@@ -19,9 +19,9 @@ const TEXTS = { maxSize: 32, maxElements: 16384 };
  * What a network can do with text. Its inputs and outputs tell, and config.json for cross-encoders.
  * @param {import('webnn-node/onnx').OnnxModel} model
  * @param {import('./folder.js').HubFolder} folder
- * @param {'prompt'} [speculate] of texts that are continued
+ * @param {import('./language-model.js').Generation} [generation]
  */
-function textOf(model, folder, speculate) {
+function textOf(model, folder, generation) {
   if (folder.tokenizer === undefined) return undefined;
   const has = (list, name) => list.some((one) => one.name === name);
   const isSequenceClassifier = (folder.config.architectures ?? []).some((name) => name.endsWith('ForSequenceClassification'));
@@ -31,7 +31,7 @@ function textOf(model, folder, speculate) {
     return new Kind(model, folder, tokenizer, new Tokenizing(tokenizer, { json: folder.tokenizerText, config: folder.tokenizerConfig }), ...options);
   };
   if (has(model.outputs, 'logits')) {
-    if (hasCache) return make(LanguageModel, speculate);
+    if (hasCache) return make(LanguageModel, generation);
     const isOne = Object.keys(folder.config.id2label ?? { 0: '' }).length === 1 || folder.config.num_labels === 1;
     return isSequenceClassifier && isOne && Encoder.fits(model) ? make(Reranker) : undefined;
   }
@@ -39,18 +39,18 @@ function textOf(model, folder, speculate) {
 }
 
 /**
- * @param {{ name: string, version: string, path: string, context: any, onnx?: object, speculate?: 'prompt', log?: any }} options
+ * @param {{ name: string, version: string, path: string, context: any, onnx?: object, generation?: import('./language-model.js').Generation, log?: any }} options
  * @returns {Promise<{ onnx: any, text: LanguageModel | Embedder | Reranker | undefined, loaded: number, destroy(): void }>} `onnx` is the
  * OnnxModel that the Open Inference Protocol runs; `text` what OpenAI's interface uses, if the network is one for text; `loaded` the time in
  * seconds
  */
-async function loadHub({ name, version, path: folder, context, onnx = {}, speculate, log }) {
+async function loadHub({ name, version, path: folder, context, onnx = {}, generation, log }) {
   const description = await readFolder(folder);
   // A decoder has batches of its own.
   const batching = isDecoder(description.config) ? false : { ...TEXTS, ...onnx.batching };
   const model = await loadBatched(context, description.file, { label: labelOf(name, version), ...onnx, batching: onnx.batching === false ? false : batching }, log);
   try {
-    const text = textOf(model, description, speculate);
+    const text = textOf(model, description, generation);
     if (text === undefined) log?.info({ model: name }, 'a model of the hub that is served for tensors only');
     await text?.warmUp();
     const destroy = () => {
