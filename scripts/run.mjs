@@ -20,15 +20,16 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
  * @param {string} command
  * @param {string[]} args
  * @param {{ cwd?: string, limitSeconds?: number, silenceSeconds?: number, stdout?: Output, stderr?: Output,
- *   env?: Record<string, string>, bare?: boolean, onLine?: (line: string) => void }} [options] `limitSeconds` limits the time that the
+ *   env?: Record<string, string>, bare?: boolean, mark?: string, onLine?: (line: string) => void }} [options] `limitSeconds` limits the time that the
  *   command takes, `silenceSeconds` the time between two pieces of its output (of streams that are kept): a slow machine needs the latter.
- *   `bare`: the environment is `env` alone
+ *   `bare`: the environment is `env` alone. `mark` stands in front of each line that is shown of a stream with 'both', for commands that
+ *   run side by side
  * @returns {Promise<{ code: number | null, signal: string | null, error?: NodeJS.ErrnoException, timedOut: boolean, silent: boolean,
  *   stdout: string, stderr: string, seconds: number }>}
  * @typedef {'show' | 'keep' | 'both'} Output
  */
 export function run(command, args, options = {}) {
-  const { cwd = root, limitSeconds, silenceSeconds, stdout = 'show', stderr = 'show', env = {}, bare = false, onLine } = options;
+  const { cwd = root, limitSeconds, silenceSeconds, stdout = 'show', stderr = 'show', env = {}, bare = false, mark, onLine } = options;
   return new Promise((resolve) => {
     const start = performance.now();
     const child = spawn(command, args, {
@@ -48,21 +49,21 @@ export function run(command, args, options = {}) {
     };
     const limit = limitSeconds && setTimeout(end, limitSeconds * 1000, 'timedOut');
     const silence = silenceSeconds && setTimeout(end, silenceSeconds * 1000, 'silent');
-    let rest = '';
-    child.stdout?.setEncoding('utf8').on('data', (text) => {
-      ended.stdout += text;
-      silence?.refresh();
-      if (stdout === 'both') process.stdout.write(text);
-      if (!onLine) return;
-      const lines = (rest + text).split('\n');
-      rest = lines.pop();
-      lines.forEach(onLine);
-    });
-    child.stderr?.setEncoding('utf8').on('data', (text) => {
-      ended.stderr += text;
-      silence?.refresh();
-      if (stderr === 'both') process.stderr.write(text);
-    });
+    const take = (name, how, takeLine) => {
+      const inLines = byLines((line) => {
+        takeLine?.(line);
+        if (how === 'both' && mark) process[name].write(`${mark} | ${line}\n`);
+      });
+      child[name]?.setEncoding('utf8').on('data', (text) => {
+        ended[name] += text;
+        silence?.refresh();
+        if (how === 'both' && !mark) process[name].write(text);
+        inLines(text);
+      });
+      child[name]?.on('end', () => inLines(undefined));
+    };
+    take('stdout', stdout, onLine);
+    take('stderr', stderr);
 
     const finish = (more) => {
       clearTimeout(limit);
@@ -79,6 +80,17 @@ export function run(command, args, options = {}) {
     });
     child.on('close', () => finish({}));
   });
+}
+
+/** Gives the lines of a text that comes in pieces, of which the last is undefined. */
+function byLines(take) {
+  let rest = '';
+  return (text) => {
+    const lines = (rest + (text ?? '')).split('\n');
+    rest = lines.pop();
+    lines.forEach(take);
+    if (text === undefined && rest !== '') take(rest);
+  };
 }
 
 function killGroup(child) {

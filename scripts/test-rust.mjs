@@ -19,18 +19,25 @@ const emulatedSilenceLimit = 2400;
 /** Where the tests write the shaders of all graphs that they look at. */
 const shaders = inRepository('target', 'shaders');
 
+const all = [...profile, '--workspace'];
+
+/** Compiles the programs of all suites below, so that suites which run side by side do not wait for each other's compiling. */
+export async function compileTests(tally) {
+  tally.say('\n== cargo test --no-run');
+  await compile(tally, 'cargo test', all);
+}
+
 export async function testRust(tally) {
-  console.log('\n== cargo test');
-  const all = [...profile, '--workspace'];
+  tally.say('\n== cargo test');
   rmSync(shaders, { recursive: true, force: true });
-  if (await compile(tally, 'cargo test', all)) await count(tally, 'cargo test', [...all, '--no-fail-fast'], { WEBNN_SHADERS: shaders });
+  await count(tally, 'cargo test', [...all, '--no-fail-fast'], { WEBNN_SHADERS: shaders });
 }
 
 /** What Metal, Direct3D 12 and Vulkan are given of these shaders. The crate is no part of the workspace. */
 export async function testPortability(tally) {
-  console.log('\n== shaders as MSL, HLSL and SPIR-V');
+  tally.say('\n== shaders as MSL, HLSL and SPIR-V');
   const args = ['run', '--release', '--locked', '--quiet', '--manifest-path', inRepository('tests', 'portability', 'Cargo.toml'), '--target-dir', inRepository('target', 'portability'), '--', shaders];
-  const ended = await run('cargo', args, { limitSeconds: compileLimit, stdout: 'both', stderr: 'both' });
+  const ended = await run('cargo', args, { limitSeconds: compileLimit, stdout: 'both', stderr: 'both', mark: tally.mark });
   const [, passed = '0', failed = '1'] = /^(\d+) passed, (\d+) failed$/m.exec(ended.stdout) ?? [];
   const note = trouble(ended, compileLimit);
   tally.add({ name: 'portability', passed: Number(passed), failed: Math.max(Number(failed), note ? 1 : 0), note, seconds: ended.seconds });
@@ -38,7 +45,7 @@ export async function testPortability(tally) {
 
 /** The crate of packages/constrain, which is no part of the workspace. */
 export async function testConstrain(tally) {
-  console.log('\n== cargo test, packages/constrain');
+  tally.say('\n== cargo test, packages/constrain');
   const args = [...profile, '--manifest-path', constrainManifest];
   if (await compile(tally, 'constrain', args, constrainEnv)) await count(tally, 'constrain', args, constrainEnv);
 }
@@ -48,7 +55,7 @@ export async function testConstrain(tally) {
  * every device. Where there is no adapter, not even one in software, they say so and test nothing.
  */
 export async function testPlainGpu(tally) {
-  console.log('\n== cargo test, WEBNN_GPU_FEATURES=none WEBNN_GPU_LIMITS=least');
+  tally.say('\n== cargo test, WEBNN_GPU_FEATURES=none WEBNN_GPU_LIMITS=least');
   const env = { WEBNN_GPU_FEATURES: 'none', WEBNN_GPU_LIMITS: 'least', WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2' };
   const suites = ['--test', 'vectors', '--test', 'properties', '--test', 'gpu_sizes'];
   const tests = ['wgpu', 'valid_calls_compute', 'tensors_are_bound_in_parts', 'special::lines', 'magnitudes::'];
@@ -60,9 +67,9 @@ export async function testPlainGpu(tally) {
  * numbers for zeros, as hardware may. Of the properties one graph of eight: it compiles for each shape anew.
  */
 export async function testSwiftShader(tally) {
-  console.log('\n== cargo test, SwiftShader');
+  tally.say('\n== cargo test, SwiftShader');
   if (!existsSync(driver)) {
-    console.log(`${driver} is not there: nothing is tested`);
+    tally.say(`${driver} is not there: nothing is tested`);
     return;
   }
   const env = { VK_DRIVER_FILES: driver, WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2', WEBNN_SHARE: process.env.WEBNN_SWEEP === 'all' ? '1' : '8' };
@@ -76,7 +83,7 @@ export async function testSwiftShader(tally) {
  * 16. Where it cannot be had, that is said.
  */
 export async function testMesa(tally) {
-  console.log('\n== cargo test, a newer Mesa');
+  tally.say('\n== cargo test, a newer Mesa');
   const mesa = await getMesa();
   if (mesa === undefined) return;
   const env = { VK_DRIVER_FILES: mesa, WEBNN_RUNNERS: 'wgpu', WEBNN_ROUNDS: '2', WEBNN_SHARE: process.env.WEBNN_SWEEP === 'all' ? '1' : '8' };
@@ -95,7 +102,7 @@ export async function testMesa(tally) {
  */
 export async function testInstructionSets(tally) {
   for (const isa of process.arch === 'x64' ? ['avx2', 'portable'] : ['portable']) {
-    console.log(`\n== cargo test, WEBNN_CPU=${isa}`);
+    tally.say(`\n== cargo test, WEBNN_CPU=${isa}`);
     const env = { WEBNN_CPU: isa, WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
     const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'valid_calls_compute', 'special::', 'magnitudes::'];
     await count(tally, `WEBNN_CPU=${isa}`, [...profile, ...tests], env);
@@ -107,10 +114,10 @@ export async function testInstructionSets(tally) {
  * stands beside them. One that has them runs them in all other tests.
  */
 export async function testMatrixRegisters(tally) {
-  console.log('\n== cargo test, WEBNN_AMX=emulated');
+  tally.say('\n== cargo test, WEBNN_AMX=emulated');
   const flags = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8').split(/\s+/) : [];
   if (!flags.includes('avx512_bf16') || !flags.includes('avx512_vnni') || flags.includes('amx_bf16')) {
-    console.log('no AVX512_BF16 and AVX512_VNNI without AMX: nothing is emulated');
+    tally.say('no AVX512_BF16 and AVX512_VNNI without AMX: nothing is emulated');
     return;
   }
   const env = { WEBNN_AMX: 'emulated', WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
@@ -122,7 +129,7 @@ export async function testMatrixRegisters(tally) {
 
 /** What becomes of failures on purpose: an addon and a test program of their own, compiled with the feature for it. */
 export async function testFaults(tally) {
-  console.log('\n== cargo test --features faults');
+  tally.say('\n== cargo test --features faults');
   await buildAddon({ features: ['faults'], folder: 'native/faults' });
   await count(tally, 'faults', [...profile, ...withFeatures(['faults']), '--test', 'faults']);
 }
@@ -136,12 +143,12 @@ export async function testArm(tally) {
   const setting = `CARGO_TARGET_${target.replaceAll('-', '_').toUpperCase()}`;
   const env = { [`${setting}_LINKER`]: 'aarch64-linux-gnu-gcc', [`${setting}_RUNNER`]: 'qemu-aarch64-static -L /usr/aarch64-linux-gnu' };
   const tests = [...profile, '--workspace', '--lib', '--target', target];
-  console.log(`\n== cargo test --target ${target}`);
+  tally.say(`\n== cargo test --target ${target}`);
   if (await compile(tally, 'ARM', tests, env)) {
     await count(tally, 'ARM: microkernels', [...profile, '--package', 'webnn-kernels', '--target', target], env, emulatedSilenceLimit);
     await count(tally, 'ARM', [...profile, '--lib', '--target', target, '--', 'backend::cpu'], env, emulatedSilenceLimit);
   }
-  console.log(`\n== cargo clippy --target ${target}`);
+  tally.say(`\n== cargo clippy --target ${target}`);
   const clippy = ['clippy', ...profile, '--workspace', '--lib', '--tests', '--target', target, '--quiet', '--', '-D', 'warnings'];
   const ended = await run('cargo', clippy, { limitSeconds: compileLimit, env });
   const note = trouble(ended, compileLimit);
@@ -157,7 +164,7 @@ async function compile(tally, name, args, env = {}) {
 }
 
 async function count(tally, name, args, env = {}, silenceSeconds = silenceLimit) {
-  const ended = await run('cargo', ['test', ...args], { silenceSeconds, stdout: 'both', stderr: 'both', env });
+  const ended = await run('cargo', ['test', ...args], { silenceSeconds, stdout: 'both', stderr: 'both', env, mark: tally.mark });
   const sum = (word) =>
     [...ended.stdout.matchAll(new RegExp(`^test result: .*?(\\d+) ${word};`, 'gm'))].reduce((total, hit) => total + Number(hit[1]), 0);
   const note = trouble(ended, silenceSeconds);

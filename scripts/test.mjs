@@ -6,14 +6,26 @@ import { setUp } from './setup.mjs';
 import { getSwiftShader } from './swiftshader.mjs';
 import { Tally } from './tally.mjs';
 import { testJavaScript } from './test-javascript.mjs';
-import { testConstrain, testFaults, testInstructionSets, testMatrixRegisters, testMesa, testPlainGpu, testPortability, testRust, testSwiftShader } from './test-rust.mjs';
+import { runSideBySide } from './side-by-side.mjs';
+import {
+  compileTests, testConstrain, testFaults, testInstructionSets, testMatrixRegisters, testMesa, testPlainGpu, testPortability, testRust, testSwiftShader,
+} from './test-rust.mjs';
 import { testTypings } from './test-typings.mjs';
 import { testVitest } from './test-vitest.mjs';
 
 const { rust } = await setUp();
 const tally = new Tally();
-const inRust = [testRust, testConstrain, testInstructionSets, testMatrixRegisters, testPlainGpu, testSwiftShader, testMesa, testPortability, testFaults];
-const inJavaScript = [() => testJavaScript(tally, process.argv.slice(2)), testVitest, testTypings];
+/** The first takes about as long as the others together. */
+const suites = {
+  'cargo test': testRust,
+  'plain GPU': testPlainGpu,
+  AMX: testMatrixRegisters,
+  Mesa: testMesa,
+  SwiftShader: testSwiftShader,
+  'instruction sets': testInstructionSets,
+};
+const inRust = [compileTests, testConstrain, (all) => runSideBySide(all, suites), testPortability, testFaults];
+const inJavaScript = [(all) => testJavaScript(all, process.argv.slice(2)), testVitest, testTypings];
 if (!rust) console.log('cargo was not found: the tests in Rust, and those of failures on purpose, are left out');
 await getSwiftShader();
 const steps = rust ? [...inRust, ...inJavaScript] : inJavaScript;
