@@ -5,7 +5,7 @@
 // it keeps its memory, and the request is pending here.
 
 const native = require('./native.js');
-const { forgetSteps, takeSteps } = require('./device-steps.js');
+const { forgetSteps } = require('./device-steps.js');
 const { Mismatch } = require('./errors.js');
 const { keepReason } = require('./reasons.js');
 const { createWatch, isScheduled } = require('./scheduling.js');
@@ -102,7 +102,7 @@ function beginWatched(entry, schedule, start) {
   entry.ended = () => {
     ended?.();
     unwatch?.();
-    note?.(takeSteps(watch));
+    note?.(native.takeSteps(watch));
     destroyWatch(watch);
   };
   try {

@@ -1,22 +1,20 @@
 'use strict';
 
-// The steps of work on a GPUDevice, by the watch that wants them. The native side has those of all other work.
+// The steps of work on a GPUDevice, for the watches that want them. The native side has all steps of a watch.
 
 const { performance } = require('node:perf_hooks');
 const native = require('./native.js');
 
-/** @typedef {import('./native').Step} Step */
+/** @type {Set<number>} */
+const wanting = new Set();
 
-/** @type {Map<number, {made: number, graphs: number, steps: Step[]}>} */
-const watches = new Map();
-
-/** A watch is made that wants them. @param {number} watch */
+/** A watch that wants steps. @param {number} watch */
 function watchSteps(watch) {
-  watches.set(watch, { made: performance.now(), graphs: 0, steps: [] });
+  wanting.add(watch);
 }
 
 /** @param {number} watch */
-const wantsSteps = (watch) => watches.has(watch);
+const wantsSteps = (watch) => wanting.has(watch);
 
 /**
  * Notes the steps of a graph that has run.
@@ -24,24 +22,35 @@ const wantsSteps = (watch) => watches.has(watch);
  * @param {{described: import('./native').ProgramStep, number: number, began: number, ended: number}[]} steps times of `performance.now()`
  */
 function noteSteps(watch, steps) {
-  const watched = watches.get(watch);
-  if (watched === undefined) return;
-  const graph = watched.graphs++;
-  const since = (time) => Math.max(0, time - watched.made) * 1e6;
-  for (const { described, number, began, ended } of steps) {
+  if (!wanting.has(watch)) return;
+  const now = performance.now();
+  native.noteSteps(watch, steps.map(({ described, number, began, ended }) => {
     const [operator, label, implementation, text, multiplications, bytes, dataType, sources] = described;
-    watched.steps.push([operator, label, since(began), since(ended), implementation, text, multiplications, bytes, dataType, 'GPU', graph, number, sources]);
-  }
-}
-
-/** All steps so far. @param {number} watch @returns {Step[]} */
-function takeSteps(watch) {
-  return [...native.takeSteps(watch), ...(watches.get(watch)?.steps.splice(0) ?? [])];
+    return [operator, label, now - began, now - ended, implementation, text, multiplications, bytes, dataType, 'GPU', number, sources];
+  }));
 }
 
 /** @param {number} watch */
 function forgetSteps(watch) {
-  watches.delete(watch);
+  wanting.delete(watch);
 }
 
-module.exports = { forgetSteps, noteSteps, takeSteps, wantsSteps, watchSteps };
+/**
+ * Does work for a watch that the native side has lent because it wants steps; 0 is none.
+ * @template T
+ * @param {number} watch
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function withLent(watch, work) {
+  if (watch === 0) return await work();
+  watchSteps(watch);
+  try {
+    return await work();
+  } finally {
+    forgetSteps(watch);
+    native.destroyWatch(watch);
+  }
+}
+
+module.exports = { forgetSteps, noteSteps, wantsSteps, watchSteps, withLent };

@@ -182,6 +182,13 @@ export function giveUp(watch: Handle): number[];
 export type Step = [string, string, number, number, string, string, number, number, string, string, number, number, number[]];
 /** What profiles say of a step of a program: operator, label, implementation, text, multiplications, bytes, data type, sources. */
 export type ProgramStep = [string, string, string, string, number, number, string, number[]];
+/**
+ * Steps of a graph that has run on a device of script's: as {@link Step}, but with the milliseconds since each began and ended, and without the number
+ * of the graph.
+ */
+export function noteSteps(
+  watch: Handle, steps: [string, string, number, number, string, string, number, number, string, string, number, number[]][],
+): void;
 /** The steps so far. */
 export function takeSteps(watch: Handle): Step[];
 export function destroyWatch(watch: Handle): void;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind, Reason, Result};
 use crate::runtime::{self, Timer};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -115,13 +116,13 @@ pub struct Description {
     /// Operators, shapes and the label.
     pub text: String,
     /// The name of the implementation.
-    pub implementation: &'static str,
+    pub implementation: Cow<'static, str>,
     /// Multiplications that the operators ask for, whatever the implementation does without.
     pub multiplications: usize,
     /// Bytes that are read and written, each once.
     pub bytes: usize,
     /// Of its first input.
-    pub data_type: &'static str,
+    pub data_type: Cow<'static, str>,
     /// The numbers of the steps of its graph whose results it reads.
     pub sources: Vec<usize>,
 }
@@ -136,7 +137,7 @@ pub struct StepNumber {
 /// A step of a run that is done.
 #[derive(Debug)]
 pub struct DoneStep {
-    pub operator: &'static str,
+    pub operator: Cow<'static, str>,
     pub label: String,
     pub number: StepNumber,
     pub began: Instant,
@@ -148,7 +149,7 @@ pub struct DoneStep {
 /// When a step of a run was done, in nanoseconds since the watch began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
-    pub operator: &'static str,
+    pub operator: Cow<'static, str>,
     pub label: String,
     pub number: StepNumber,
     pub began: u64,
@@ -295,7 +296,8 @@ impl Watch {
     ) {
         if self.wants_steps() {
             let thread = std::thread::current().name().unwrap_or_default().to_owned();
-            let step = DoneStep { operator, label: label.to_owned(), number, began, ended: Instant::now(), thread };
+            let step =
+                DoneStep { operator: operator.into(), label: label.to_owned(), number, began, ended: Instant::now(), thread };
             self.note(step, describe());
         }
     }
@@ -393,7 +395,7 @@ mod tests {
         own.take_from(&all);
         step(&own, "sub");
         let found = own.take_steps();
-        let parts: Vec<_> = found.iter().map(|step| (step.operator, step.number.graph, step.number.step)).collect();
+        let parts: Vec<_> = found.iter().map(|step| (&*step.operator, step.number.graph, step.number.step)).collect();
         assert_eq!(parts, [("add", 0, 3), ("mul", 1, 3), ("sub", 2, 3)]);
         assert!(found.windows(2).all(|two| two[0].ended <= two[1].began), "{found:?}");
         assert!(all.take_steps().is_empty() && plain.take_steps().is_empty());

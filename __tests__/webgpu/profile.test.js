@@ -6,7 +6,9 @@
 // Steps on a GPUDevice that was made with the feature `timestamp-query`.
 
 const { MLGraphBuilder } = require('../..');
+const { generate } = require('../../lib/generate.js');
 const { loadOnnx } = require('../../lib/onnx.js');
+const { TOKENS, decoder } = require('../generate/decoders.js');
 const { tensor, writeModel } = require('../onnx/write.js');
 const { adapter, newContext, onDevice } = require('./device.js');
 
@@ -53,6 +55,58 @@ onTimed('runs have steps, in the order of their times', async () => {
     expect([steps[0].began >= 0, steps[1].began >= steps[0].began, steps[1].began + steps[1].ms <= ms + 1]).toEqual([true, true, true]);
   }
 });
+
+/** What of twice the numbers is not 0. A run looks before it knows how much that is, so the model is split. */
+const split = writeModel({
+  opset: 17,
+  inputs: [{ name: 'x', type: 'float', shape: ['n'] }],
+  outputs: [{ name: 'values' }],
+  initializers: [tensor('two', 'float', [], Float32Array.of(2))],
+  nodes: [
+    { op: 'Mul', name: 'twice', inputs: ['x', 'two'], outputs: ['d'] },
+    { op: 'NonZero', inputs: ['d'], outputs: ['places'] },
+    { op: 'Transpose', inputs: ['places'], outputs: ['t'] },
+    { op: 'GatherND', name: 'those', inputs: ['d', 't'], outputs: ['values'] },
+  ],
+});
+
+onTimed('the parts of a model that is split', async () => {
+  const { context } = await newContext(timed);
+  const model = await loadOnnx(context, split);
+  const profile = model.profile();
+  const runs = [[1, 0, 3], [0, 5, 6, 0]].map((x) => model.run({ x: Float32Array.from(x) }));
+  const [first, second] = await Promise.all(runs);
+  expect([[...first.values.data], [...second.values.data]]).toEqual([[2, 6], [10, 12]]);
+  profile.stop();
+  await model.run({ x: Float32Array.of(1) });
+  expect(profile.runs).toHaveLength(2);
+  for (const { ms, steps } of profile.runs) {
+    const [twice, those] = ['twice', 'those'].map((name) => steps.find(({ label }) => label === name));
+    expect([twice.thread, twice.operator, those.thread, those.part > twice.part]).toEqual(['GPU', 'mul', 'GPU', true]);
+    expect([twice, those].every((step) => step.began >= 0 && step.began + step.ms <= ms + 1)).toBe(true);
+  }
+});
+
+onTimed('the steps of generate()', async () => {
+  const { context } = await newContext(timed);
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const prompt = Array.from({ length: 9 }, (_, i) => (5 * i) % TOKENS);
+  const ids = async () => {
+    const found = [];
+    for await (const { id } of generate(model, prompt, { maxNewTokens: 4 })) found.push(id);
+    return found;
+  };
+  const profile = model.profile();
+  const found = await ids();
+  profile.stop();
+  expect(await ids()).toEqual(found);
+  expect(profile.runs).toHaveLength(4);
+  for (const { ms, steps } of profile.runs) {
+    expect(steps.length).toBeGreaterThan(5);
+    expect(steps.every(({ thread, began, ms: length }) => thread === 'GPU' && began >= 0 && began + length <= ms + 1)).toBe(true);
+    expect(steps.some(({ multiplications, text }) => multiplications > 0 && text.length > 0)).toBe(true);
+  }
+}, 300_000);
 
 onTimed('graphs of script, and what a device is lost under', async () => {
   const { context, device } = await newContext(timed);

@@ -5,7 +5,6 @@
 const { performance } = require('node:perf_hooks');
 const native = require('../native.js');
 const { destroyWatch, giveUp, isSignal, whenAborted } = require('../cancelling.js');
-const { takeSteps } = require('../device-steps.js');
 const { exception, typeError } = require('../errors.js');
 const { USUAL, createWatch } = require('../scheduling.js');
 const { ask } = require('../settle.js');
@@ -91,7 +90,7 @@ async function under(watching, work, tell, schedule) {
   const end = () => {
     const note = noted.get(watch);
     if (tell !== undefined || note !== undefined) {
-      const steps = takeSteps(watch);
+      const steps = native.takeSteps(watch);
       tell?.(steps);
       note?.(steps);
       noted.delete(watch);

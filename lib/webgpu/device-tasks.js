@@ -3,6 +3,7 @@
 // Carries out the tasks of the native side's programs on a GPUDevice (src/node/device_tasks.rs): models that are cut run there. The tasks go to the
 // context's timeline in their order, and the end of each is reported. Programs call tensors and graphs by numbers.
 
+const { withLent } = require('../device-steps.js');
 const native = require('../native.js');
 const { ask } = require('../settle.js');
 const { Part } = require('./executable.js');
@@ -18,6 +19,8 @@ class DeviceTasks {
   #tensors = new Map();
   /** Those that are being made. @type {Set<Promise<void>>} */
   #unsure = new Set();
+  /** Dispatches whose steps somebody wants, and does not have yet. @type {Set<Promise<void>>} */
+  #untold = new Set();
   /** Handles of the timeline. @type {Map<number, any>} */
   #graphs = new Map();
   #isServing = false;
@@ -109,7 +112,7 @@ class DeviceTasks {
   /** All that was asked for before has been done, or it is known why not. */
   catchUp(number) {
     this.#report(number, async () => {
-      await Promise.all(this.#unsure);
+      await Promise.all([...this.#unsure, ...this.#untold]);
       return [];
     });
   }
@@ -123,6 +126,8 @@ class DeviceTasks {
       const storage = this.#storage(tensor);
       const buffer = new ArrayBuffer(storage.byteLength);
       await ask((request) => this.#timeline.readTensor(request, storage, buffer));
+      // Whoever has the results has the steps that computed them.
+      await Promise.all(this.#untold);
       return [buffer];
     });
   }
@@ -140,12 +145,20 @@ class DeviceTasks {
     });
   }
 
-  dispatch(graph, tensors) {
-    this.#attempt(tensors, () => this.#timeline.dispatch(this.#context, this.#graph(graph), tensors.map((tensor) => this.#storage(tensor)), ''));
+  dispatch(graph, tensors, watch) {
+    const told = withLent(watch, async () => {
+      /** @type {Promise<void> | undefined} */
+      let steps;
+      this.#attempt(tensors, () => (steps = this.#timeline.dispatchFor(this.#graph(graph), tensors.map((tensor) => this.#storage(tensor)), watch)));
+      await steps;
+    });
+    if (watch === 0) return;
+    this.#untold.add(told);
+    told.then(() => this.#untold.delete(told));
   }
 
-  compute(number, graph, inputs, wanted) {
-    this.#report(number, async () => {
+  compute(number, graph, inputs, wanted, watch) {
+    this.#report(number, () => withLent(watch, async () => {
       const handle = this.#graph(graph);
       const part = (/** @type {any[]} */ [tensor, first]) => partOf(this.#sound(tensor), first);
       const given = inputs.map((input) => (Array.isArray(input) ? part(input) : input));
@@ -156,9 +169,9 @@ class DeviceTasks {
         }
         return wanted[i] ? new ArrayBuffer(length) : undefined;
       });
-      await ask((request) => this.#timeline.compute(request, this.#context, handle, given, outputs, ''));
+      await ask((request) => this.#timeline.compute(request, this.#context, handle, given, outputs, '', watch));
       return outputs.map((output) => (output instanceof Part ? undefined : output));
-    });
+    }));
   }
 
   copy(number, copies) {

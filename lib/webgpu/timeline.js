@@ -382,8 +382,8 @@ class DeviceTimeline {
 
   /** What was given up before is not submitted. What is submitted cannot be given up any more, and is as good as done. */
   dispatch(_context, { executable }, tensors, label, watch = 0, request = undefined) {
-    const times = Timestamps.of(this.device, executable, watch);
-    const dispatch = { executable, inputs: tensors.slice(0, executable.inputs), outputs: tensors.slice(executable.inputs), label, times };
+    const dispatch = this.#dispatchOf(executable, tensors, label, watch);
+    const { times } = dispatch;
     const given = givenUp(watch);
     if (given === undefined && (watch === 0 || native.beginWork(watch))) {
       this.#give('dispatch', label, 1, () => this.#submit([dispatch]));
@@ -396,6 +396,21 @@ class DeviceTimeline {
     if (request === undefined) return;
     if (times === undefined) settle(request, undefined);
     else times.told.then(() => settle(request, undefined));
+  }
+
+  #dispatchOf(executable, tensors, label, watch) {
+    const [inputs, outputs] = [tensors.slice(0, executable.inputs), tensors.slice(executable.inputs)];
+    return { executable, inputs, outputs, label, times: Timestamps.of(this.device, executable, watch) };
+  }
+
+  /**
+   * A dispatch of a run of the native side's, which cancels that itself.
+   * @returns {Promise<void> | undefined} ends when the watch has the steps, if it wants them
+   */
+  dispatchFor({ executable }, tensors, watch) {
+    const dispatch = this.#dispatchOf(executable, tensors, '', watch);
+    this.#give('dispatch', '', 1, () => this.#submit([dispatch]));
+    return dispatch.times?.told;
   }
 
   /** Dispatches that follow each other, as one command buffer. */

@@ -5,15 +5,15 @@ use super::call::{Call, stale};
 use super::contexts::Context;
 use super::graphs::Graph;
 use super::handles::Handle;
-use super::script::{Scope, Type, Value};
+use super::script::{Scope, Type, Value, internal};
 use super::settle::{Outcome, Request};
 use crate::error::{Error, Kind, Reason, Result};
 use crate::host_memory::HostBuffer;
 use crate::timeline::{Compute, Done, GraphId, Operand, Task, inline};
-use crate::watch::{Description, Priority, StepTime, Watch, WatchOptions};
+use crate::watch::{Description, DoneStep, Priority, StepNumber, StepTime, Watch, WatchOptions};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a thread that waits looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(10);
@@ -189,6 +189,52 @@ pub fn steps_value<'s>(scope: Scope<'s>, steps: &[StepTime]) -> Result<Value<'s>
         scope.array_of(step.into_iter().map(Ok))
     });
     scope.array_of(steps)
+}
+
+/// `noteSteps(watch, steps)`: steps of a graph that has run on a device of script's: `[operator, label, began, ended, implementation, text,
+/// multiplications, bytes, data type, thread, number, sources]`, with the milliseconds since each began and ended.
+pub fn note_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let (watch, now) = (watch(call, 0)?, Instant::now());
+    let steps: Vec<(DoneStep, Description)> = call.scope.elements(call.value(1), |scope, value| {
+        step_of(scope, &scope.elements::<_, Vec<_>>(value, |_, member| Ok(member))?, now)
+    })?;
+    let graph = watch.graph();
+    for (mut step, description) in steps {
+        step.number.graph = graph;
+        watch.note(step, description);
+    }
+    Ok(None)
+}
+
+fn step_of<'s>(scope: Scope<'s>, members: &[Value<'s>], now: Instant) -> Result<(DoneStep, Description)> {
+    let &[operator, label, began, ended, implementation, text, multiplications, bytes, data_type, thread, number, sources] =
+        members
+    else {
+        return Err(internal(format!("{} members of a step", members.len())));
+    };
+    // `as` saturates.
+    let count = |value| scope.as_number(value).map(|number| number as usize);
+    let ago = |value| -> Result<Instant> {
+        let ago = Duration::try_from_secs_f64(scope.as_number(value)? / 1000.0).unwrap_or_default();
+        Ok(now.checked_sub(ago).unwrap_or(now))
+    };
+    let step = DoneStep {
+        operator: scope.as_string(operator)?.into(),
+        label: scope.as_string(label)?,
+        number: StepNumber { graph: 0, step: count(number)? },
+        began: ago(began)?,
+        ended: ago(ended)?,
+        thread: scope.as_string(thread)?,
+    };
+    let description = Description {
+        text: scope.as_string(text)?,
+        implementation: scope.as_string(implementation)?.into(),
+        multiplications: count(multiplications)?,
+        bytes: count(bytes)?,
+        data_type: scope.as_string(data_type)?.into(),
+        sources: scope.elements(sources, |_, value| count(value))?,
+    };
+    Ok((step, description))
 }
 
 /// `destroyWatch(watch)`

@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::UsageNumbers;
-use crate::timeline::{Built, Compute, Done, GraphId, Operand, Part, Task, TensorCopy, TensorId, failed_build};
+use crate::timeline::{Built, Compute, Done, GraphId, Operand, Part, Task, TensorCopy, TensorId, Watch, failed_build};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -210,10 +210,10 @@ fn device_tasks(environment: &Environment, context: Handle) -> Result<DeviceTask
 
 /// `takeTasks(context)`: some of what programs ask for, in its order; nothing when there is nothing. A list for each, which begins with its
 /// kind: `['createTensor', number, tensor, dataType, shape]`, `['writeTensor', tensor, ArrayBuffer]`, `['readTensor', number, tensor]`,
-/// `['open', number, graph, program, description, inputs, label]`, `['dispatch', graph, tensors]`, `['compute', number, graph,
-/// inputs, outputs]`, `['copy', number, copies]`, `['shareTensor', number, tensor, to]`, `['catchUp', number]`,
+/// `['open', number, graph, program, description, inputs, label]`, `['dispatch', graph, tensors, watch]`, `['compute', number, graph,
+/// inputs, outputs, watch]`, `['copy', number, copies]`, `['shareTensor', number, tensor, to]`, `['catchUp', number]`,
 /// `['destroyTensor', tensor]`, `['destroyGraph', graph]`. An input is an ArrayBuffer, an output whether its bytes are wanted; each may
-/// also be a part of a tensor, `[tensor, first]`. A copy is `[tensor, first, to, at, length]`, all as numbers.
+/// also be a part of a tensor, `[tensor, first]`. A watch is there where steps are wanted, for script to destroy. A copy is `[tensor, first, to, at, length]`, all as numbers.
 pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let context = call.handle(0)?;
     let device_tasks = device_tasks(call.environment, context)?;
@@ -223,6 +223,11 @@ pub fn take_tasks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         .filter_map(|asked| task_value(call, context, &device_tasks, asked).transpose())
         .collect::<Result<_>>()?;
     call.scope.array_of(tasks.into_iter().map(Ok)).map(Some)
+}
+
+/// The handle of a watch that wants steps, which script destroys; 0 for others.
+fn lent(environment: &Environment, watch: Watch) -> f64 {
+    if watch.wants_steps() { environment.watches.borrow_mut().insert(watch).to_number() } else { 0.0 }
 }
 
 fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, asked: Asked) -> Result<Option<Value<'s>>> {
@@ -246,11 +251,11 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, 
             Task::Read { tensor, into, done, .. } => {
                 ("readTensor", vec![number(device_tasks.note(Taken::Bytes(vec![Some(into)], done)))?, number(tensor.0)?])
             }
-            Task::Dispatch { graph, tensors, .. } => {
+            Task::Dispatch { graph, tensors, watch, .. } => {
                 let tensors = scope.array_of(tensors.iter().map(|tensor| number(tensor.0)))?;
-                ("dispatch", vec![number(graph.0)?, tensors])
+                ("dispatch", vec![number(graph.0)?, tensors, scope.number(lent(environment, watch))?])
             }
-            Task::Compute(Compute { graph, inputs, outputs, done, .. }) => {
+            Task::Compute(Compute { graph, inputs, outputs, watch, done, .. }) => {
                 let part = |part: &Part| scope.array_of([number(part.tensor.0), number(part.first as u64)].into_iter());
                 let given = scope.array_of(inputs.iter().map(|input| match input {
                     Operand::Host(memory) => bytes::array_buffer(scope, memory.as_slice()),
@@ -262,7 +267,8 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, 
                 }))?;
                 let memory = |output| if let Some(Operand::Host(memory)) = output { Some(memory) } else { None };
                 let outputs = outputs.into_iter().map(memory).collect();
-                ("compute", vec![number(device_tasks.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted])
+                let watch = scope.number(lent(environment, watch))?;
+                ("compute", vec![number(device_tasks.note(Taken::Bytes(outputs, done)))?, number(graph.0)?, given, wanted, watch])
             }
             Task::Copy { copies, done } => {
                 let copy = |&TensorCopy { from, to, length }: &TensorCopy| {

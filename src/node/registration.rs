@@ -138,6 +138,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "beginWork" => compute::begin_work;
     "awaitEnd" => compute::await_end;
     "giveUp" => compute::give_up;
+    "noteSteps" => compute::note_steps;
     "takeSteps" => compute::take_steps;
     "destroyWatch" => compute::destroy_watch;
     "settleSoon" => settle_soon;

@@ -91,12 +91,12 @@ mod tests {
         let watch = Watch::new(true);
         for watch in [&watch, &Watch::new(false), &Watch::default()] {
             watch.step("relu", "r", StepNumber { graph: watch.graph(), step: 3 }, std::time::Instant::now(), || Description {
-                implementation: "elementwise.chain",
+                implementation: "elementwise.chain".into(),
                 ..Description::default()
             });
         }
         let steps = watch.take_steps();
-        assert_eq!(steps.iter().map(|step| (step.operator, &*step.label)).collect::<Vec<_>>(), [("relu", "r")]);
+        assert_eq!(steps.iter().map(|step| (&*step.operator, &*step.label)).collect::<Vec<_>>(), [("relu", "r")]);
         assert_eq!(steps[0].description.implementation, "elementwise.chain");
         assert_eq!((steps[0].number, watch.graph()), (StepNumber { graph: 0, step: 3 }, 1));
         assert!(steps[0].began <= steps[0].ended && watch.take_steps().is_empty());

@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn steps_have_names_shares_and_rates() {
-        let description = |text: &str, implementation, multiplications, bytes| Description {
+        let description = |text: &str, implementation: &'static str, multiplications, bytes| Description {
             text: text.to_owned(),
-            implementation,
+            implementation: implementation.into(),
             multiplications,
             bytes,
             ..Description::default()

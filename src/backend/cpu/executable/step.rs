@@ -197,10 +197,10 @@ impl Step {
         let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
         Description {
             text: self.describe(),
-            implementation: self.implementation,
+            implementation: self.implementation.into(),
             multiplications: before.fold(multiplications(&self.op, &inputs, &outputs), usize::saturating_add),
             bytes: self.inputs.iter().chain(&self.outputs).map(|operand| operand.length).sum(),
-            data_type: self.inputs.first().map_or("", |operand| operand.data_type.name()),
+            data_type: self.inputs.first().map_or("", |operand| operand.data_type.name()).into(),
             sources: Vec::new(),
         }
     }

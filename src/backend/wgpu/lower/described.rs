@@ -31,10 +31,10 @@ fn of(schedule: &Schedule, step: &Step) -> Description {
     let length = |id: &ValueId| schedule.values[id.0].descriptor.byte_length();
     Description {
         text: if step.label.is_empty() { text } else { format!("{text} \"{}\"", step.label) },
-        implementation: "",
+        implementation: "".into(),
         multiplications: multiplications(&step.op, &inputs, &outputs),
         bytes: step.inputs.iter().chain(&step.outputs).map(length).sum(),
-        data_type: step.inputs.first().map_or("", |id| schedule.values[id.0].descriptor.data_type.name()),
+        data_type: step.inputs.first().map_or("", |id| schedule.values[id.0].descriptor.data_type.name()).into(),
         sources: Vec::new(),
     }
 }

@@ -285,7 +285,7 @@ fn implementations(steps: &mut [ProgramStep], dispatches: &[Dispatch], shaders: 
         let workgroups = dispatch.grid.iter().map(|&count| u64::from(count)).product::<u64>();
         if workgroups > most[dispatch.step] {
             most[dispatch.step] = workgroups;
-            steps[dispatch.step].description.implementation = shaders[dispatch.shader].label;
+            steps[dispatch.step].description.implementation = shaders[dispatch.shader].label.into();
         }
     }
 }

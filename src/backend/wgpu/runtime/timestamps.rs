@@ -98,7 +98,8 @@ impl Timestamps {
             let ProgramStep { operator, label, description } = &self.all[number];
             let [began, ended] = [times[0], times[1].max(times[0])].map(|ticks| clock.time(ticks, zero));
             let number = StepNumber { graph, step: number };
-            let step = DoneStep { operator, label: label.clone(), number, began, ended, thread: TRACK.to_owned() };
+            let (operator, label, thread) = ((*operator).into(), label.clone(), TRACK.to_owned());
+            let step = DoneStep { operator, label, number, began, ended, thread };
             self.watch.note(step, description.clone());
         }
     }
