@@ -15,7 +15,7 @@ function bench(...args) {
 const listed = [...bench('--help').stdout.matchAll(/^ {2}(\w+) {2,}\S/gm)].map(([, name]) => name);
 
 test('--help lists all measurements', () => {
-  expect(listed).toEqual(['workloads', 'models', 'text', 'batch_decode', 'speculate', 'transformers', 'openvino', 'gpu', 'webgpu', 'shaders', 'real', 'memory', 'starts', 'batching', 'streams', 'chat', 'serving', 'constrain', 'observing', 'charts']);
+  expect(listed).toEqual(['workloads', 'models', 'text', 'batch_decode', 'speculate', 'transformers', 'openvino', 'gpu', 'webgpu', 'shaders', 'real', 'memory', 'cycles', 'starts', 'batching', 'streams', 'chat', 'serving', 'constrain', 'observing', 'charts']);
 });
 
 test.each(listed)('%s --help lists its options', (name) => {

@@ -145,6 +145,16 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
   --value INPUT=N    fills an input with a number; may be given again`,
   },
+  cycles: {
+    file: './cycles.mjs',
+    about: 'whether memory comes back after many loads and releases of a model, in a process and in workers, and after many writes',
+    usage: `cycles FILE … [options]
+
+  --cycles N         loads, runs and releases (default 100)
+  --threads N        threads (default 2)
+  --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
+  --value INPUT=N    fills an input with a number; may be given again`,
+  },
   starts: {
     file: './starts.mjs',
     about: 'the first run of a model in a new process: without a cache, with one that is filled, and with one that is there',

@@ -1,17 +1,19 @@
 'use strict';
 
-// What a process holds: resident memory, and on Linux open files, threads and mappings.
+// What a process holds: resident memory, and on Linux what of that is in the heaps of the C library, open files, threads and mappings.
 
 const fs = require('node:fs');
+const { residentByKind } = require('./resident.js');
 
 const list = (folder) => fs.readdirSync(folder).length;
 
-/** @returns {{ MiB: number, files?: number, threads?: number, mappings?: number }} */
+/** @returns {{ MiB: number, library?: number, files?: number, threads?: number, mappings?: number }} */
 function figures() {
   const MiB = Math.round(process.memoryUsage.rss() / 2 ** 20);
   if (process.platform !== 'linux') return { MiB };
   const mappings = fs.readFileSync('/proc/self/maps', 'utf8').split('\n').length - 1;
-  return { MiB, files: list('/proc/self/fd'), threads: list('/proc/self/task'), mappings };
+  const library = Math.round(residentByKind().library / 2 ** 20);
+  return { MiB, library, files: list('/proc/self/fd'), threads: list('/proc/self/task'), mappings };
 }
 
 /** How much more there may be at the end than at half time: what caches, pools and the host's allocator vary by. */
