@@ -39,16 +39,7 @@ fn main() -> ExitCode {
     files.retain(|file| file.extension().is_some_and(|extension| extension == "wgsl"));
     files.sort();
     let tools = Tools { spirv_val: is_there("spirv-val"), dxc: is_there("dxc") };
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
-    for file in &files {
-        for (language, result) in of_file(file, &tools) {
-            let sum = sums.entry(language).or_default();
-            match result {
-                Ok(()) => sum.passed += 1,
-                Err(why) => sum.failures.push(format!("{}: {why}", file.display())),
-            }
-        }
-    }
+    let sums = of_all(&files, &tools);
     for (language, Sum { passed, failures }) in &sums {
         println!("{language}: {passed} shaders, {} failed", failures.len());
         failures.iter().take(MOST_SHOWN).for_each(|failure| println!("  {failure}"));
@@ -62,6 +53,35 @@ fn main() -> ExitCode {
     let failed = sums.values().filter(|sum| !sum.failures.is_empty()).count() + usize::from(files.is_empty());
     println!("{} passed, {failed} failed", sums.len() - failed.min(sums.len()));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Each core takes a part of the files.
+fn of_all(files: &[PathBuf], tools: &Tools) -> BTreeMap<&'static str, Sum> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let of_part = |first: usize| {
+        let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+        // Neighbours are alike, so every part has some of each kind.
+        for file in files.iter().skip(first).step_by(cores) {
+            for (language, result) in of_file(file, tools) {
+                let sum = sums.entry(language).or_default();
+                match result {
+                    Ok(()) => sum.passed += 1,
+                    Err(why) => sum.failures.push(format!("{}: {why}", file.display())),
+                }
+            }
+        }
+        sums
+    };
+    let mut all: BTreeMap<&str, Sum> = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..cores).map(|first| scope.spawn(move || of_part(first))).collect();
+        for (language, Sum { passed, failures }) in parts.into_iter().flat_map(|part| part.join().expect("it does not panic")) {
+            let sum = all.entry(language).or_default();
+            sum.passed += passed;
+            sum.failures.extend(failures);
+        }
+    });
+    all
 }
 
 struct Tools {
