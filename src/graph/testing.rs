@@ -68,19 +68,27 @@ pub fn bytes_of(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
     numbers.into_iter().flat_map(f32::to_ne_bytes).collect()
 }
 
-/// A graph under construction.
-pub struct GraphSketch {
+/// A graph under construction. Suites of tests keep data of their own with it, and have methods of their own for that type.
+pub struct GraphSketch<Data = ()> {
     pub builder: GraphBuilder,
     outputs: Vec<OperandId>,
+    pub data: Data,
 }
 
 impl Default for GraphSketch {
     fn default() -> Self {
-        GraphSketch { builder: GraphBuilder::new(Arc::new(Limits::everything())), outputs: Vec::new() }
+        GraphSketch { builder: GraphBuilder::new(Arc::new(Limits::everything())), outputs: Vec::new(), data: () }
     }
 }
 
 impl GraphSketch {
+    /// The same graph with data.
+    pub fn and<Data>(self, data: Data) -> GraphSketch<Data> {
+        GraphSketch { builder: self.builder, outputs: self.outputs, data }
+    }
+}
+
+impl<Data> GraphSketch<Data> {
     /// An input of float32.
     pub fn input(&mut self, name: &str, shape: &[u32]) -> OperandId {
         self.input_of(name, DataType::Float32, shape)

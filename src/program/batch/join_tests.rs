@@ -8,13 +8,13 @@ use crate::graph::ops::movement::{Concat, Reshape, Slice, Transpose};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::testing::{GraphSketch, bytes_of, numbers};
 use crate::graph::{DataType, Graph, Op, OperandId};
-use std::ops::{Deref, DerefMut};
 
 const WIDTH: u32 = 16;
 
 /// A step of a sequence with so many rows in its cache, under construction.
-struct Sketch {
-    graph: GraphSketch,
+type Sketch = GraphSketch<Step>;
+
+struct Step {
     rows: u32,
     tokens: u32,
     x: OperandId,
@@ -26,38 +26,24 @@ fn small(count: usize, seed: u32) -> Vec<u8> {
     bytes_of(numbers(count, seed).into_iter().map(|number| number / 4.0))
 }
 
-impl Deref for Sketch {
-    type Target = GraphSketch;
-
-    fn deref(&self) -> &GraphSketch {
-        &self.graph
-    }
-}
-
-impl DerefMut for Sketch {
-    fn deref_mut(&mut self) -> &mut GraphSketch {
-        &mut self.graph
-    }
-}
-
 impl Sketch {
     fn new(rows: u32, tokens: u32) -> Sketch {
-        let mut graph = GraphSketch::default();
-        let x = graph.input("x", &[1, tokens, WIDTH]);
-        Sketch { graph, rows, tokens, x, weights: 0 }
+        let mut sketch = GraphSketch::default();
+        let x = sketch.input("x", &[1, tokens, WIDTH]);
+        sketch.and(Step { rows, tokens, x, weights: 0 })
     }
 
     /// A product with weights.
     fn project(&mut self, a: OperandId, columns: u32) -> OperandId {
-        self.weights += 1;
-        let bytes = small((WIDTH * columns) as usize, self.weights);
+        self.data.weights += 1;
+        let bytes = small((WIDTH * columns) as usize, self.data.weights);
         let b = self.constant(DataType::Float32, &[WIDTH, columns], bytes);
         self.product(a, b)
     }
 
     /// The cache with a new row, and what attention to it gives.
     fn attention(&mut self, query: OperandId, key: OperandId) -> (OperandId, OperandId) {
-        let past = self.graph.input("past", &[self.rows, 1, WIDTH]);
+        let past = self.input("past", &[self.data.rows, 1, WIDTH]);
         let new = self.transpose(key, &[1, 0, 2]);
         let all = self.push(Concat { inputs: vec![past, new], axis: 0 });
         let keys = self.transpose(all, &[1, 2, 0]);
@@ -75,13 +61,13 @@ impl Sketch {
     /// The same for several tokens.
     fn piece(rows: u32, tokens: u32, change: impl FnOnce(&mut Sketch, OperandId) -> OperandId) -> Graph {
         let mut sketch = Sketch::new(rows, tokens);
-        let (query, key) = (sketch.project(sketch.x, WIDTH), sketch.project(sketch.x, WIDTH));
+        let (query, key) = (sketch.project(sketch.data.x, WIDTH), sketch.project(sketch.data.x, WIDTH));
         let query = change(&mut sketch, query);
         let (all, mixed) = sketch.attention(query, key);
         let mixed = sketch.project(mixed, WIDTH);
-        let sum = sketch.graph.add(sketch.x, mixed);
+        let sum = sketch.add(sketch.data.x, mixed);
         let logits = sketch.project(sum, 2 * WIDTH);
-        sketch.graph.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), logits)]).unwrap()
+        sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), logits)]).unwrap()
     }
 }
 
@@ -181,7 +167,7 @@ fn what_depends_on_other_tokens_of_a_piece_stays_apart() {
         |s, query| s.push(CumulativeSum { input: query, axis: Modulo(1), exclusive: false, reversed: false }),
         // Only the last token counts.
         |s, query| {
-            let (starts, sizes) = (vec![0, s.tokens - 1, 0], vec![1, 1, WIDTH]);
+            let (starts, sizes) = (vec![0, s.data.tokens - 1, 0], vec![1, 1, WIDTH]);
             s.push(Slice { input: query, starts, sizes, strides: None })
         },
     ];
@@ -191,7 +177,7 @@ fn what_depends_on_other_tokens_of_a_piece_stays_apart() {
     }
     // Tokens may be folded with what is theirs.
     let folded = |s: &mut Sketch, query| {
-        let tokens = s.tokens;
+        let tokens = s.data.tokens;
         let flat = s.push(Reshape { input: query, new_shape: vec![tokens * WIDTH] });
         s.push(Reshape { input: flat, new_shape: vec![1, tokens, WIDTH] })
     };
@@ -215,7 +201,7 @@ fn graphs_that_cannot_be_joined_are_refused() {
     let other = Sketch::decoder(3, |s, query| s.add(query, query));
     assert!(join(&[SequenceGraph::new(&plain), SequenceGraph::new(&other)]).unwrap_err().contains("other forms"));
     let mut sketch = Sketch::new(2, 1);
-    let (all, mixed) = sketch.attention(sketch.x, sketch.x);
-    let graph = sketch.graph.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
+    let (all, mixed) = sketch.attention(sketch.data.x, sketch.data.x);
+    let graph = sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
     assert!(join(&[SequenceGraph::new(&graph); 2]).unwrap_err().contains("no product with weights"));
 }

@@ -20,48 +20,34 @@ use crate::graph::ops::softmax::Softmax;
 use crate::graph::ops::top_k::TopK;
 use crate::graph::testing::{GraphSketch, bytes_of, numbers};
 use crate::graph::{DataType, Graph, Number, OperandId};
-use std::ops::{Deref, DerefMut};
 
 const FACTOR: u32 = 3;
 
 /// A graph under construction for so many rows.
-struct Sketch {
-    graph: GraphSketch,
+type Sketch = GraphSketch<RowCount>;
+
+struct RowCount {
     rows: u32,
-}
-
-impl Deref for Sketch {
-    type Target = GraphSketch;
-
-    fn deref(&self) -> &GraphSketch {
-        &self.graph
-    }
-}
-
-impl DerefMut for Sketch {
-    fn deref_mut(&mut self) -> &mut GraphSketch {
-        &mut self.graph
-    }
 }
 
 impl Sketch {
     /// `[rows, 4]`
     fn x(&mut self) -> OperandId {
-        let shape = [self.rows, 4];
+        let shape = [self.data.rows, 4];
         self.input("x", &shape)
     }
 
     /// `[rows, 2, 4, 4]`
     fn image(&mut self) -> OperandId {
-        let shape = [self.rows, 2, 4, 4];
+        let shape = [self.data.rows, 2, 4, 4];
         self.input("x", &shape)
     }
 }
 
 fn graph(rows: u32, build: impl Fn(&mut Sketch)) -> Graph {
-    let mut sketch = Sketch { graph: GraphSketch::default(), rows };
+    let mut sketch = GraphSketch::default().and(RowCount { rows });
     build(&mut sketch);
-    sketch.graph.build()
+    sketch.build()
 }
 
 /// The bytes of a row of a value along an axis.
@@ -119,7 +105,7 @@ fn elementwise_operators() {
     });
     // Rows along one axis, and the same rows along another: all pairs of them.
     mixed("add", |g| {
-        let x = g.graph.input("x", &[g.rows, 1]);
+        let x = g.input("x", &[g.data.rows, 1]);
         let other = g.push(Transpose { input: x, permutation: None });
         let sum = g.add(x, other);
         g.end(sum);
@@ -130,22 +116,22 @@ fn elementwise_operators() {
 fn constants_that_count_rows() {
     mixed("add", |g| {
         let x = g.x();
-        let counts: Vec<f32> = (0..g.rows * 4).map(|at| (at / 4) as f32).collect();
-        let counts = g.graph.floats(&[g.rows, 4], counts);
+        let counts: Vec<f32> = (0..g.data.rows * 4).map(|at| (at / 4) as f32).collect();
+        let counts = g.floats(&[g.data.rows, 4], counts);
         let sum = g.add(x, counts);
         g.end(sum);
     });
     // The same for each row.
     apart(|g| {
         let x = g.x();
-        let counts: Vec<f32> = (0..g.rows * 4).map(|at| (at % 4) as f32).collect();
-        let counts = g.graph.floats(&[g.rows, 4], counts);
+        let counts: Vec<f32> = (0..g.data.rows * 4).map(|at| (at % 4) as f32).collect();
+        let counts = g.floats(&[g.data.rows, 4], counts);
         let sum = g.add(x, counts);
         g.end(sum);
     });
     // Of the same shape, but divided by the number of rows.
     mixed("mul", |g| {
-        let (x, rows) = (g.x(), f64::from(g.rows));
+        let (x, rows) = (g.x(), f64::from(g.data.rows));
         let scale = g.builder.scalar(DataType::Float32, Number::Double(1.0 / rows)).unwrap();
         let product = g.push(Binary { kind: BinaryKind::Mul, a: x, b: scale });
         g.end(product);
@@ -161,7 +147,7 @@ fn products() {
     });
     // Attention: a stack of matrices on both sides.
     apart(|g| {
-        let x = g.graph.input("x", &[g.rows, 3, 4]);
+        let x = g.input("x", &[g.data.rows, 3, 4]);
         let other = g.push(Transpose { input: x, permutation: Some(vec![0, 2, 1]) });
         let product = g.push(Matmul { a: x, b: other });
         g.end(product);
@@ -181,7 +167,7 @@ fn products() {
     });
     for (a_transpose, b_transpose) in [(false, false), (true, true), (true, false)] {
         apart(|g| {
-            let x = if a_transpose { g.graph.input("x", &[4, g.rows]) } else { g.x() };
+            let x = if a_transpose { g.input("x", &[4, g.data.rows]) } else { g.x() };
             let (b, c) = (g.weights(if b_transpose { &[5, 4] } else { &[4, 5] }, 9), g.weights(&[5], 9));
             let product = g.push(Gemm { a: x, b, c: Some(c), alpha: 1.0, beta: 1.0, a_transpose, b_transpose });
             g.end(product);
@@ -302,7 +288,7 @@ fn reductions_and_normalizations() {
 #[test]
 fn folded_rows() {
     apart(|g| {
-        let (rows, weights) = (g.rows, g.weights(&[4, 4], 9));
+        let (rows, weights) = (g.data.rows, g.weights(&[4, 4], 9));
         let x = g.input("x", &[rows, 5, 4]);
         let flat = g.reshape(x, &[rows * 5, 4]);
         let product = g.push(Matmul { a: flat, b: weights });
@@ -312,14 +298,14 @@ fn folded_rows() {
         g.end(flat);
     });
     mixed("reshape", |g| {
-        let rows = g.rows;
+        let rows = g.data.rows;
         let x = g.input("x", &[rows, 5, 4]);
         let turned = g.push(Transpose { input: x, permutation: Some(vec![1, 0, 2]) });
         let flat = g.reshape(turned, &[5 * rows, 4]);
         g.end(flat);
     });
     mixed("reshape", |g| {
-        let rows = g.rows;
+        let rows = g.data.rows;
         let x = g.input("x", &[rows, 5]);
         let other = g.reshape(x, &[5, rows]);
         g.end(other);
@@ -332,8 +318,8 @@ fn parts_and_places() {
     let slice = |start: u32, from_rows: bool| {
         move |g: &mut Sketch| {
             let input = g.x();
-            let sizes = if from_rows { vec![g.rows, 2] } else { vec![1, 4] };
-            let starts = vec![if from_rows { 0 } else { g.rows - 1 }, start];
+            let sizes = if from_rows { vec![g.data.rows, 2] } else { vec![1, 4] };
+            let starts = vec![if from_rows { 0 } else { g.data.rows - 1 }, start];
             let result = g.push(Slice { input, starts, sizes, strides: None });
             g.end(result);
         }
@@ -342,7 +328,7 @@ fn parts_and_places() {
     mixed("slice", slice(0, false));
     apart(|g| {
         let (input, c) = (g.x(), g.weights(&[1, 2], 9));
-        let c = g.graph.push(Expand { input: c, new_shape: vec![g.rows, 2] });
+        let c = g.push(Expand { input: c, new_shape: vec![g.data.rows, 2] });
         let result = g.push(Concat { inputs: vec![input, c], axis: 1 });
         let parts = g.builder.push_op(Split { input: result, splits: UnsignedOrList::One(2), axis: 1 }, "").unwrap().to_vec();
         parts.into_iter().for_each(|part| g.end(part));
@@ -417,7 +403,7 @@ fn parts_and_places() {
 fn recurrent_networks() {
     let lstm = |rows_axis: usize| {
         move |g: &mut Sketch| {
-            let shape = if rows_axis == 1 { [2, g.rows, 3] } else { [g.rows, 2, 3] };
+            let shape = if rows_axis == 1 { [2, g.data.rows, 3] } else { [g.data.rows, 2, 3] };
             let input = g.input("x", &shape);
             let (weight, recurrent_weight) = (g.weights(&[1, 8, 3], 9), g.weights(&[1, 8, 2], 9));
             let steps = shape[0];
@@ -450,19 +436,19 @@ fn what_is_there_for_several_rows_only() {
     // For one row there is nothing to expand.
     apart(|g| {
         let (x, c) = (g.x(), g.weights(&[1, 4], 9));
-        let c = if g.rows == 1 { c } else { g.graph.push(Expand { input: c, new_shape: vec![g.rows, 4] }) };
+        let c = if g.data.rows == 1 { c } else { g.push(Expand { input: c, new_shape: vec![g.data.rows, 4] }) };
         let sum = g.add(x, c);
         g.end(sum);
     });
     mixed("add", |g| {
         let x = g.x();
-        let more = if g.rows == 1 { x } else { g.add(x, x) };
+        let more = if g.data.rows == 1 { x } else { g.add(x, x) };
         let sum = g.add(more, x);
         g.end(sum);
     });
     mixed("add", |g| {
         let x = g.x();
-        let sum = if g.rows == 1 { g.push(Binary { kind: BinaryKind::Sub, a: x, b: x }) } else { g.add(x, x) };
+        let sum = if g.data.rows == 1 { g.push(Binary { kind: BinaryKind::Sub, a: x, b: x }) } else { g.add(x, x) };
         g.end(sum);
     });
 }

@@ -13,7 +13,6 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::testing::GraphSketch;
 use crate::graph::{DataType, Descriptor, Graph, Number, OperandId};
-use std::ops::{Deref, DerefMut};
 
 const HEADS: u32 = 2;
 const WIDTH: u32 = 4;
@@ -22,50 +21,36 @@ const BUCKET: usize = 9;
 const LEAST: usize = 3;
 
 /// An attention over the rows of a cache and one more, under construction.
-struct Sketch {
-    graph: GraphSketch,
+type Sketch = GraphSketch<Attention>;
+
+struct Attention {
     rows: u32,
     query: OperandId,
     all: OperandId,
 }
 
-impl Deref for Sketch {
-    type Target = GraphSketch;
-
-    fn deref(&self) -> &GraphSketch {
-        &self.graph
-    }
-}
-
-impl DerefMut for Sketch {
-    fn deref_mut(&mut self) -> &mut GraphSketch {
-        &mut self.graph
-    }
-}
-
 impl Sketch {
     fn new(rows: usize) -> Sketch {
-        let mut graph = GraphSketch::default();
+        let mut sketch = GraphSketch::default();
         let rows = rows as u32;
-        let past = graph.input("past", &[rows, HEADS, WIDTH]);
-        let (new, query) = (graph.input("new", &[1, HEADS, WIDTH]), graph.input("query", &[HEADS, 1, WIDTH]));
-        let mut sketch = Sketch { graph, rows, query, all: query };
-        sketch.all = sketch.push(Concat { inputs: vec![past, new], axis: 0 });
-        sketch
+        let past = sketch.input("past", &[rows, HEADS, WIDTH]);
+        let (new, query) = (sketch.input("new", &[1, HEADS, WIDTH]), sketch.input("query", &[HEADS, 1, WIDTH]));
+        let all = sketch.push(Concat { inputs: vec![past, new], axis: 0 });
+        sketch.and(Attention { rows, query, all })
     }
 
     fn keys(&mut self) -> OperandId {
-        self.graph.transpose(self.all, &[1, 2, 0])
+        self.transpose(self.data.all, &[1, 2, 0])
     }
 
     fn scores(&mut self) -> OperandId {
         let keys = self.keys();
-        self.graph.product(self.query, keys)
+        self.product(self.data.query, keys)
     }
 
     /// A mask of whole numbers, and what it adds to scores.
     fn mask(&mut self) -> (OperandId, OperandId) {
-        let mask = self.graph.input_of("mask", DataType::Int32, &[1, self.rows + 1]);
+        let mask = self.input_of("mask", DataType::Int32, &[1, self.data.rows + 1]);
         let zero = self.builder.scalar(DataType::Int32, Number::Double(0.0)).unwrap();
         let shown = self.push(Logical { kind: LogicalKind::NotEqual, a: mask, b: zero });
         let bias = self.bias(shown);
@@ -81,14 +66,14 @@ impl Sketch {
     /// The attention's result for these scores.
     fn mixed(&mut self, scores: OperandId) -> OperandId {
         let weights = self.push(Softmax { input: scores, axis: 2 });
-        let values = self.graph.transpose(self.all, &[1, 0, 2]);
+        let values = self.transpose(self.data.all, &[1, 0, 2]);
         self.product(weights, values)
     }
 
     fn finish(mut self, results: &[OperandId]) -> Graph {
-        let mut outputs = vec![("present".to_owned(), self.all)];
+        let mut outputs = vec![("present".to_owned(), self.data.all)];
         outputs.extend(results.iter().enumerate().map(|(i, &id)| (format!("{i}"), id)));
-        self.graph.builder.build(outputs).unwrap()
+        self.builder.build(outputs).unwrap()
     }
 }
 
@@ -112,8 +97,8 @@ const SERVE: &[Case] = &[
     }),
     ("where keys come before the query, by their places", |mut s| {
         let scores = s.scores();
-        let keys = s.graph.integers(&[s.rows + 1], 0..=s.rows as i32);
-        let query = s.graph.integers(&[1, 1], [s.rows as i32 - 2]);
+        let keys = s.integers(&[s.data.rows + 1], 0..=s.data.rows as i32);
+        let query = s.integers(&[1, 1], [s.data.rows as i32 - 2]);
         let shown = s.push(Logical { kind: LogicalKind::LesserOrEqual, a: keys, b: query });
         let bias = s.bias(shown);
         let masked = s.binary(BinaryKind::Add, scores, bias);
@@ -123,23 +108,23 @@ const SERVE: &[Case] = &[
     ("addends by the distance from the end, in a table", |mut s| {
         let scores = s.scores();
         let table = s.floats(&[16], (0..16).map(|i| (i * i) as f32 / 40.0));
-        let distances = s.graph.integers(&[1, s.rows + 1], (0..=s.rows as i32).rev());
+        let distances = s.integers(&[1, s.data.rows + 1], (0..=s.data.rows as i32).rev());
         let bias = s.push(Gather { input: table, indices: distances, axis: 0 });
         let masked = s.binary(BinaryKind::Add, scores, bias);
-        let more = s.graph.floats(&[s.rows + 1], (0..=s.rows).rev().map(|i| -0.125 * i as f32));
+        let more = s.floats(&[s.data.rows + 1], (0..=s.data.rows).rev().map(|i| -0.125 * i as f32));
         let masked = s.binary(BinaryKind::Add, masked, more);
         let result = s.mixed(masked);
         s.finish(&[result])
     }),
     ("positions from the length and from the mask", |mut s| {
         let table = s.floats(&[16, WIDTH], (0..64).map(|i| i as f32 / 32.0 - 1.0));
-        let place = s.graph.integers(&[1], [s.rows as i32]);
+        let place = s.integers(&[1], [s.data.rows as i32]);
         let row = s.push(Gather { input: table, indices: place, axis: 0 });
         let scores = s.scores();
         let (mask, bias) = s.mask();
         let sums =
             s.push(CumulativeSum { input: mask, axis: crate::graph::attribute::Modulo(1), exclusive: false, reversed: false });
-        let last = s.graph.push(Slice { input: sums, starts: vec![0, s.rows], sizes: vec![1, 1], strides: None });
+        let last = s.push(Slice { input: sums, starts: vec![0, s.data.rows], sizes: vec![1, 1], strides: None });
         let other = s.push(Gather { input: table, indices: last, axis: 0 });
         let count = s.push(Reduce { kind: ReduceKind::Sum, input: mask, axes: Some(vec![1]), keep_dimensions: false });
         let count = s.push(Cast { input: count, data_type: DataType::Float32 });
@@ -151,10 +136,10 @@ const SERVE: &[Case] = &[
     ("a mask by coordinates", |mut s| {
         let scores = s.scores();
         let (mask, _) = s.mask();
-        let coordinates = (0..=s.rows as i32).flat_map(|i| [0, i]);
-        let coordinates = s.graph.integers(&[1, s.rows + 1, 2], coordinates);
+        let coordinates = (0..=s.data.rows as i32).flat_map(|i| [0, i]);
+        let coordinates = s.integers(&[1, s.data.rows + 1, 2], coordinates);
         let found = s.push(GatherNd { input: mask, indices: coordinates });
-        let last = s.graph.integers(&[1, 2], [0, s.rows as i32]);
+        let last = s.integers(&[1, 2], [0, s.data.rows as i32]);
         let last = s.push(GatherNd { input: mask, indices: last });
         // The same numbers as places elsewhere.
         let table = s.floats(&[1, 16], (0..16).map(|i| i as f32));
@@ -166,13 +151,13 @@ const SERVE: &[Case] = &[
         s.finish(&[result, last])
     }),
     ("heads that share keys, expanded and joined", |mut s| {
-        let rows = s.rows + 1;
-        let wide = s.graph.push(Transpose { input: s.all, permutation: Some(vec![1, 0, 2]) });
+        let rows = s.data.rows + 1;
+        let wide = s.push(Transpose { input: s.data.all, permutation: Some(vec![1, 0, 2]) });
         let wide = s.push(Reshape { input: wide, new_shape: vec![HEADS, 1, rows, WIDTH] });
         let wide = s.push(Expand { input: wide, new_shape: vec![HEADS, 3, rows, WIDTH] });
         let keys = s.push(Reshape { input: wide, new_shape: vec![3 * HEADS, rows, WIDTH] });
         let turned = s.push(Transpose { input: keys, permutation: Some(vec![0, 2, 1]) });
-        let query = s.graph.push(Concat { inputs: vec![s.query; 3], axis: 0 });
+        let query = s.push(Concat { inputs: vec![s.data.query; 3], axis: 0 });
         let scores = s.push(Matmul { a: query, b: turned });
         let weights = s.push(Softmax { input: scores, axis: 2 });
         let result = s.push(Matmul { a: weights, b: keys });
@@ -186,29 +171,30 @@ type Refused = (&'static str, &'static str, fn(Sketch) -> Graph);
 /// Those that do not serve a bucket.
 const REFUSED: &[Refused] = &[
     ("a mean of all rows", "a reduction over rows", |mut s| {
-        let mean = s.graph.push(Reduce { kind: ReduceKind::Mean, input: s.all, axes: Some(vec![0]), keep_dimensions: false });
+        let mean = s.push(Reduce { kind: ReduceKind::Mean, input: s.data.all, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[mean])
     }),
     ("the greatest of all rows", "a reduction over rows", |mut s| {
-        let most = s.graph.push(Reduce { kind: ReduceKind::Max, input: s.all, axes: Some(vec![0]), keep_dimensions: false });
+        let most = s.push(Reduce { kind: ReduceKind::Max, input: s.data.all, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[most])
     }),
     ("the first row", "it selects elements of rows by their positions", |mut s| {
         let first = s.integers(&[], [0]);
-        let row = s.graph.push(Gather { input: s.all, indices: first, axis: 0 });
+        let row = s.push(Gather { input: s.data.all, indices: first, axis: 0 });
         s.finish(&[row])
     }),
     ("rows by coordinates that do not grow", "it selects elements of rows by their positions", |mut s| {
         let first = s.integers(&[1, 1], [1]);
-        let row = s.graph.push(GatherNd { input: s.all, indices: first });
+        let row = s.push(GatherNd { input: s.data.all, indices: first });
         s.finish(&[row])
     }),
     ("the first rows", "its rows depend on the length", |mut s| {
-        let rows = s.graph.push(Slice { input: s.all, starts: vec![0, 0, 0], sizes: vec![2, HEADS, WIDTH], strides: None });
+        let rows = s.push(Slice { input: s.data.all, starts: vec![0, 0, 0], sizes: vec![2, HEADS, WIDTH], strides: None });
         s.finish(&[rows])
     }),
     ("all rows but the first", "its rows depend on the length", |mut s| {
-        let rows = s.graph.push(Slice { input: s.all, starts: vec![1, 0, 0], sizes: vec![s.rows, HEADS, WIDTH], strides: None });
+        let rows =
+            s.push(Slice { input: s.data.all, starts: vec![1, 0, 0], sizes: vec![s.data.rows, HEADS, WIDTH], strides: None });
         let sum = s.push(Reduce { kind: ReduceKind::Sum, input: rows, axes: Some(vec![0]), keep_dimensions: false });
         s.finish(&[sum])
     }),
@@ -227,7 +213,7 @@ const REFUSED: &[Refused] = &[
         let one = s.builder.scalar(DataType::Float32, Number::Double(1.0)).unwrap();
         let weights = s.binary(BinaryKind::Add, scores, one);
         let (_, bias) = s.mask();
-        let bias = s.graph.push(Reshape { input: bias, new_shape: vec![s.rows + 1, 1] });
+        let bias = s.push(Reshape { input: bias, new_shape: vec![s.data.rows + 1, 1] });
         let result = s.push(Matmul { a: weights, b: bias });
         s.finish(&[result])
     }),
@@ -238,40 +224,40 @@ const REFUSED: &[Refused] = &[
         s.finish(&[result])
     }),
     ("the square of the length", "otherwise than as a multiple", |mut s| {
-        let square = s.graph.integers(&[1], [(s.rows * s.rows) as i32]);
+        let square = s.integers(&[1], [(s.data.rows * s.data.rows) as i32]);
         let table = s.floats(&[128, 1], (0..128).map(|i| i as f32));
         let row = s.push(Gather { input: table, indices: square, axis: 0 });
         s.finish(&[row])
     }),
     ("a fraction of the length", "otherwise than as a multiple", |mut s| {
-        let fraction = s.graph.floats(&[1], [1.0 / s.rows as f32]);
-        let result = s.graph.binary(BinaryKind::Mul, s.query, fraction);
+        let fraction = s.floats(&[1], [1.0 / s.data.rows as f32]);
+        let result = s.binary(BinaryKind::Mul, s.data.query, fraction);
         s.finish(&[result])
     }),
     ("half of the length", "otherwise than as a multiple", |mut s| {
-        let half = s.graph.integers(&[1], [s.rows as i32 / 2]);
+        let half = s.integers(&[1], [s.data.rows as i32 / 2]);
         let table = s.floats(&[16, 1], (0..16).map(|i| i as f32));
         let row = s.push(Gather { input: table, indices: half, axis: 0 });
         s.finish(&[row])
     }),
     ("other parts of a table", "its parts depend on the length", |mut s| {
         let table = s.floats(&[16, 1], (0..16).map(|i| i as f32));
-        let zero = s.graph.push(Reduce { kind: ReduceKind::Sum, input: s.query, axes: None, keep_dimensions: false });
+        let zero = s.push(Reduce { kind: ReduceKind::Sum, input: s.data.query, axes: None, keep_dimensions: false });
         let table = s.binary(BinaryKind::Add, table, zero);
-        let row = s.graph.push(Slice { input: table, starts: vec![s.rows, 0], sizes: vec![1, 1], strides: None });
+        let row = s.push(Slice { input: table, starts: vec![s.data.rows, 0], sizes: vec![1, 1], strides: None });
         s.finish(&[row])
     }),
     ("other nodes where it is long", "the form of the graph", |mut s| {
-        let mut result = s.query;
-        if s.rows as usize == BUCKET {
+        let mut result = s.data.query;
+        if s.data.rows as usize == BUCKET {
             result = s.push(Unary { kind: UnaryKind::Abs, input: result });
         }
         let result = s.push(Unary { kind: UnaryKind::Neg, input: result });
         s.finish(&[result])
     }),
     ("other operators where it is long", "its options depend on the length", |mut s| {
-        let kind = if s.rows as usize == BUCKET { UnaryKind::Abs } else { UnaryKind::Neg };
-        let result = s.graph.push(Unary { kind, input: s.query });
+        let kind = if s.data.rows as usize == BUCKET { UnaryKind::Abs } else { UnaryKind::Neg };
+        let result = s.push(Unary { kind, input: s.data.query });
         s.finish(&[result])
     }),
 ];

@@ -19,7 +19,6 @@ use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::testing::{GraphSketch, bytes_of, numbers};
 use crate::graph::{DataType, Descriptor, Graph, Number, Op, OperandId};
-use std::ops::{Deref, DerefMut};
 
 /// The longest text of a joined run, all of its texts, and the width of what a place of them has.
 const LENGTH: u32 = 7;
@@ -27,36 +26,23 @@ const TEXTS: [u32; 4] = [3, 7, 2, 5];
 const WIDTH: u32 = 4;
 
 /// A graph under construction for so many texts of a length.
-struct Sketch {
-    graph: GraphSketch,
+type Sketch = GraphSketch<Texts>;
+
+struct Texts {
     texts: u32,
     length: u32,
-}
-
-impl Deref for Sketch {
-    type Target = GraphSketch;
-
-    fn deref(&self) -> &GraphSketch {
-        &self.graph
-    }
-}
-
-impl DerefMut for Sketch {
-    fn deref_mut(&mut self) -> &mut GraphSketch {
-        &mut self.graph
-    }
 }
 
 impl Sketch {
     /// `[texts, length, WIDTH]`
     fn x(&mut self) -> OperandId {
-        let shape = [self.texts, self.length, WIDTH];
+        let shape = [self.data.texts, self.data.length, WIDTH];
         self.input("x", &shape)
     }
 
     /// `[texts, length]`
     fn mask(&mut self) -> OperandId {
-        let shape = [self.texts, self.length];
+        let shape = [self.data.texts, self.data.length];
         self.input_of("mask", DataType::Int32, &shape)
     }
 
@@ -67,7 +53,7 @@ impl Sketch {
     }
 
     fn bias_of(&mut self, mask: OperandId, hides: f32) -> OperandId {
-        let wide = self.graph.reshape(mask, &[self.texts, 1, 1, self.length]);
+        let wide = self.reshape(mask, &[self.data.texts, 1, 1, self.data.length]);
         let float = self.push(Cast { input: wide, data_type: DataType::Float32 });
         let (one, lowest) = (self.scalar(1.0), self.scalar(hides));
         let left = self.binary(BinaryKind::Sub, one, float);
@@ -78,7 +64,7 @@ impl Sketch {
     fn heads(&mut self, x: OperandId, seed: u32) -> OperandId {
         let weights = self.weights(&[WIDTH, WIDTH], seed);
         let all = self.product(x, weights);
-        let apart = self.graph.reshape(all, &[self.texts, self.length, 2, WIDTH / 2]);
+        let apart = self.reshape(all, &[self.data.texts, self.data.length, 2, WIDTH / 2]);
         self.transpose(apart, &[0, 2, 1, 3])
     }
 
@@ -91,7 +77,7 @@ impl Sketch {
         let shares = self.push(Softmax { input: scores, axis: 3 });
         let heads = self.product(shares, v);
         let beside = self.transpose(heads, &[0, 2, 1, 3]);
-        let all = self.graph.reshape(beside, &[self.texts, self.length, WIDTH]);
+        let all = self.reshape(beside, &[self.data.texts, self.data.length, WIDTH]);
         let sum = self.binary(BinaryKind::Add, all, x);
         self.normalize(sum)
     }
@@ -114,8 +100,8 @@ impl Sketch {
 
     /// The mean of those places that the mask has.
     fn masked_mean(&mut self, x: OperandId, mask: OperandId) -> OperandId {
-        let wide = self.graph.reshape(mask, &[self.texts, self.length, 1]);
-        let wide = self.graph.push(Expand { input: wide, new_shape: vec![self.texts, self.length, WIDTH] });
+        let wide = self.reshape(mask, &[self.data.texts, self.data.length, 1]);
+        let wide = self.push(Expand { input: wide, new_shape: vec![self.data.texts, self.data.length, WIDTH] });
         let float = self.push(Cast { input: wide, data_type: DataType::Float32 });
         let product = self.binary(BinaryKind::Mul, x, float);
         let (sum, count) = (self.reduce(ReduceKind::Sum, product, 1), self.reduce(ReduceKind::Sum, float, 1));
@@ -125,9 +111,9 @@ impl Sketch {
 }
 
 fn graph(texts: u32, length: u32, build: &impl Fn(&mut Sketch)) -> Graph {
-    let mut sketch = Sketch { graph: GraphSketch::default(), texts, length };
+    let mut sketch = GraphSketch::default().and(Texts { texts, length });
     build(&mut sketch);
-    sketch.graph.build()
+    sketch.build()
 }
 
 /// What a text has as an input: of the mask ones, and zeros for some.
@@ -234,8 +220,8 @@ fn attention_with_masks() {
     // Another mask for each query, as newer exports have it.
     fits(|g| {
         let (x, mask) = (g.x(), g.mask());
-        let wide = g.graph.reshape(mask, &[g.texts, 1, 1, g.length]);
-        let all = g.graph.push(Expand { input: wide, new_shape: vec![g.texts, 1, g.length, g.length] });
+        let wide = g.reshape(mask, &[g.data.texts, 1, 1, g.data.length]);
+        let all = g.push(Expand { input: wide, new_shape: vec![g.data.texts, 1, g.data.length, g.data.length] });
         let zero = g.integers(&[], [0]);
         let is_hidden = g.push(Logical { kind: LogicalKind::Equal, a: all, b: zero });
         let (lowest, nothing) = (g.scalar(f32::NEG_INFINITY), g.scalar(0.0));
@@ -247,7 +233,8 @@ fn attention_with_masks() {
     // Of queries and keys: of a place that is not one of the text the model hides all.
     fits(|g| {
         let (x, mask) = (g.x(), g.mask());
-        let [keys, queries] = [[g.texts, 1, 1, g.length], [g.texts, 1, g.length, 1]].map(|shape| g.reshape(mask, &shape));
+        let [keys, queries] =
+            [[g.data.texts, 1, 1, g.data.length], [g.data.texts, 1, g.data.length, 1]].map(|shape| g.reshape(mask, &shape));
         let both = g.push(Binary { kind: BinaryKind::Mul, a: keys, b: queries });
         let float = g.push(Cast { input: both, data_type: DataType::Float32 });
         let (one, lowest) = (g.scalar(1.0), g.scalar(f32::MIN));
@@ -275,7 +262,7 @@ fn attention_without_a_mask() {
         let x = g.x();
         let [q, k, v] = [1, 2, 3].map(|seed| {
             let heads = g.heads(x, seed);
-            g.graph.reshape(heads, &[2 * g.texts, g.length, WIDTH / 2])
+            g.reshape(heads, &[2 * g.data.texts, g.data.length, WIDTH / 2])
         });
         let k = g.transpose(k, &[0, 2, 1]);
         let scores = g.product(q, k);
@@ -286,9 +273,10 @@ fn attention_without_a_mask() {
     // No place looks at later ones.
     fits(|g| {
         let x = g.x();
-        let later = (0..g.length * g.length).map(|at| if at % g.length > at / g.length { f32::NEG_INFINITY } else { 0.0 });
+        let later = (0..g.data.length * g.data.length)
+            .map(|at| if at % g.data.length > at / g.data.length { f32::NEG_INFINITY } else { 0.0 });
         let later: Vec<f32> = later.collect();
-        let causal = g.graph.floats(&[g.length, g.length], later);
+        let causal = g.floats(&[g.data.length, g.data.length], later);
         let y = g.attention(x, |g, scores| g.binary(BinaryKind::Add, scores, causal));
         let y = g.attention(y, |g, scores| g.binary(BinaryKind::Add, scores, causal));
         g.end(y);
@@ -310,7 +298,7 @@ fn pooling() {
         let pooled = g.push(Activation { kind: ActivationKind::Tanh, input: pooled });
         g.end(pooled);
         let starts = vec![0; 3];
-        let first_two = g.graph.push(Slice { input: y, starts, sizes: vec![g.texts, 2, WIDTH], strides: None });
+        let first_two = g.push(Slice { input: y, starts, sizes: vec![g.data.texts, 2, WIDTH], strides: None });
         g.end(first_two);
     });
     // Shares of the places that are computed from these.
@@ -327,7 +315,7 @@ fn pooling() {
     fits(|g| {
         let (x, mask) = (g.x(), g.mask());
         let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-        let line = g.graph.reshape(float, &[g.texts, 1, g.length]);
+        let line = g.reshape(float, &[g.data.texts, 1, g.data.length]);
         let y = g.product(line, x);
         g.end(y);
     });
@@ -348,7 +336,7 @@ fn pooling() {
         let (x, mask) = (g.x(), g.mask());
         let zero = g.integers(&[], [0]);
         let nothing = g.push(Binary { kind: BinaryKind::Mul, a: mask, b: zero });
-        let wide = g.graph.reshape(nothing, &[g.texts, g.length, 1]);
+        let wide = g.reshape(nothing, &[g.data.texts, g.data.length, 1]);
         let float = g.push(Cast { input: wide, data_type: DataType::Float32 });
         let y = g.binary(BinaryKind::Add, x, float);
         let one = g.scalar(1.0);
@@ -361,7 +349,7 @@ fn pooling() {
         refused(operator, |g| {
             let (x, mask) = (g.x(), g.mask());
             let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-            let wide = g.graph.reshape(float, &[g.texts, g.length, 1]);
+            let wide = g.reshape(float, &[g.data.texts, g.data.length, 1]);
             let y = g.binary(BinaryKind::Mul, x, wide);
             let y = g.reduce(kind, y, 1);
             g.end(y);
@@ -375,7 +363,7 @@ fn places_of_a_text() {
     fits(|g| {
         let x = g.x();
         let table = g.weights(&[9, WIDTH], 4);
-        let positions = g.graph.push(Slice { input: table, starts: vec![0, 0], sizes: vec![g.length, WIDTH], strides: None });
+        let positions = g.push(Slice { input: table, starts: vec![0, 0], sizes: vec![g.data.length, WIDTH], strides: None });
         let y = g.binary(BinaryKind::Add, x, positions);
         g.end(y);
     });
@@ -383,7 +371,7 @@ fn places_of_a_text() {
     fits(|g| {
         let x = g.x();
         let table = g.weights(&[9, WIDTH], 4);
-        let indices = g.graph.integers(&[1, g.length], 0..g.length as i32);
+        let indices = g.integers(&[1, g.data.length], 0..g.data.length as i32);
         let positions = g.push(Gather { input: table, indices, axis: 0 });
         let y = g.binary(BinaryKind::Add, x, positions);
         g.end(y);
@@ -420,8 +408,8 @@ fn places_of_a_text() {
     });
     refused("slice", |g| {
         let x = g.x();
-        let starts = vec![0, g.length - 1, 0];
-        let y = g.graph.push(Slice { input: x, starts, sizes: vec![g.texts, 1, WIDTH], strides: None });
+        let starts = vec![0, g.data.length - 1, 0];
+        let y = g.push(Slice { input: x, starts, sizes: vec![g.data.texts, 1, WIDTH], strides: None });
         g.end(y);
     });
     refused("reverse", |g| {
@@ -431,8 +419,8 @@ fn places_of_a_text() {
     });
     let from_end = |g: &mut Sketch| {
         let x = g.x();
-        let counts: Vec<f32> = (0..g.length).map(|at| (g.length - at) as f32).collect();
-        let counts = g.graph.floats(&[1, g.length, 1], counts);
+        let counts: Vec<f32> = (0..g.data.length).map(|at| (g.data.length - at) as f32).collect();
+        let counts = g.floats(&[1, g.data.length, 1], counts);
         let y = g.binary(BinaryKind::Add, x, counts);
         g.end(y);
     };
@@ -440,7 +428,7 @@ fn places_of_a_text() {
     // Divided by the length.
     refused("", |g| {
         let x = g.x();
-        let share = g.graph.scalar(1.0 / g.length as f32);
+        let share = g.scalar(1.0 / g.data.length as f32);
         let y = g.binary(BinaryKind::Mul, x, share);
         g.end(y);
     });
@@ -449,7 +437,7 @@ fn places_of_a_text() {
 #[test]
 fn tokens() {
     fits(|g| {
-        let (length, texts) = (g.length, g.texts);
+        let (length, texts) = (g.data.length, g.data.texts);
         let ids = g.input_of("ids", DataType::Int32, &[texts, length]);
         let indices = g.push(CheckIndices { indices: ids, sizes: vec![10], from_end: true });
         let table = g.weights(&[10, WIDTH], 4);
@@ -459,7 +447,7 @@ fn tokens() {
     });
     // Where 0 becomes an index that is none.
     refused("checkIndices", |g| {
-        let (length, texts) = (g.length, g.texts);
+        let (length, texts) = (g.data.length, g.data.texts);
         let ids = g.input_of("ids", DataType::Int32, &[texts, length]);
         let eleven = g.integers(&[], [11]);
         let more = g.push(Binary { kind: BinaryKind::Add, a: ids, b: eleven });
@@ -480,7 +468,7 @@ fn what_sees_behind_the_end() {
     });
     refused("conv2d", |g| {
         let x = g.x();
-        let image = g.graph.reshape(x, &[g.texts, 1, g.length, WIDTH]);
+        let image = g.reshape(x, &[g.data.texts, 1, g.data.length, WIDTH]);
         let filter = g.weights(&[1, 1, 3, 3], 2);
         let y = g.push(Conv2d {
             padding: [1; 4],
@@ -498,14 +486,14 @@ fn what_sees_behind_the_end() {
     refused("concat", |g| {
         let x = g.x();
         let more = g.weights(&[1, 1, WIDTH], 3);
-        let more = g.graph.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
+        let more = g.push(Expand { input: more, new_shape: vec![g.data.texts, 1, WIDTH] });
         let y = g.push(Concat { inputs: vec![x, more], axis: 1 });
         g.end(y);
     });
     fits(|g| {
         let x = g.x();
         let more = g.weights(&[1, 1, WIDTH], 3);
-        let more = g.graph.push(Expand { input: more, new_shape: vec![g.texts, 1, WIDTH] });
+        let more = g.push(Expand { input: more, new_shape: vec![g.data.texts, 1, WIDTH] });
         let y = g.push(Concat { inputs: vec![more, x], axis: 1 });
         g.end(y);
     });
@@ -513,7 +501,7 @@ fn what_sees_behind_the_end() {
     refused("reshape", |g| {
         let x = g.x();
         let turned = g.transpose(x, &[0, 2, 1]);
-        let y = g.graph.reshape(turned, &[g.texts, WIDTH * g.length]);
+        let y = g.reshape(turned, &[g.data.texts, WIDTH * g.data.length]);
         g.end(y);
     });
     // Sums over all places.
@@ -536,7 +524,7 @@ fn what_sees_behind_the_end() {
     refused("matmul", |g| {
         let (x, mask) = (g.x(), g.mask());
         let float = g.push(Cast { input: mask, data_type: DataType::Float32 });
-        let line = g.graph.reshape(float, &[g.texts, 1, g.length]);
+        let line = g.reshape(float, &[g.data.texts, 1, g.data.length]);
         let inverse = g.unary(UnaryKind::Reciprocal, x);
         let y = g.product(line, inverse);
         g.end(y);
