@@ -46,14 +46,14 @@ impl<'a> SequenceGraph<'a> {
 /// # Errors
 /// The reason, where the graphs do not have the same nodes, or no weights are read together.
 pub fn join(graphs: &[SequenceGraph<'_>]) -> Result<Joined, Reason> {
-    let first = graphs.first().ok_or("no sequence")?.graph;
+    let first = graphs.first().ok_or("there is no sequence")?.graph;
     for SequenceGraph { graph: other, .. } in graphs {
         let is_alike = other.nodes.len() == first.nodes.len()
             && other.operands.len() == first.operands.len()
             && other.inputs == first.inputs
             && other.outputs.iter().all(|output| first.outputs.contains(output));
         if !is_alike {
-            return Err("graphs of other forms for other lengths".into());
+            return Err("the graphs of the sequences have different inputs, outputs or numbers of nodes".into());
         }
     }
     let needs = needs(graphs)?;
@@ -75,7 +75,7 @@ pub fn join(graphs: &[SequenceGraph<'_>]) -> Result<Joined, Reason> {
         }
     }
     if join.products == 0 {
-        return Err("no product with weights whose rows are apart".into());
+        return Err("no product with weights can be computed once for all sequences".into());
     }
     Ok(Joined { graph: join.graph, inputs: join.inputs, outputs })
 }
@@ -93,7 +93,7 @@ fn needs(graphs: &[SequenceGraph<'_>]) -> Result<Vec<usize>, Reason> {
             }
             node.op.visit(&mut |_, id| is_needed[id.0 as usize] = true);
             if *need != number {
-                return Err("outputs that only a later sequence has".into());
+                return Err("a sequence has an output that an earlier one lacks".into());
             }
             *need = number + 1;
         }
@@ -189,7 +189,7 @@ impl<'a> Join<'a> {
         let all: Vec<&Operand> = self.graphs.iter().map(|sequence| &sequence.graph.operands[id.0 as usize]).collect();
         let is_constant = |operand: &&Operand| matches!(operand.source, Source::Constant(_));
         if !all.iter().all(is_constant) {
-            return Err("an operand that nothing has made".into());
+            return Err("no node computes an operand".into());
         }
         let is_same = all.windows(2).all(|pair| is_same_constant(pair[0], pair[1]));
         let value = if is_same {
@@ -221,7 +221,7 @@ impl<'a> Join<'a> {
             value.by_graph = Some(own);
             self.values[id.0 as usize] = Some(value.clone());
         }
-        value.by_graph.and_then(|own| own.get(number).copied()).ok_or_else(|| "a value of no sequence".into())
+        value.by_graph.and_then(|own| own.get(number).copied()).ok_or_else(|| "a sequence lacks a value that it needs".into())
     }
 
     /// How many sequences need a value that a node has made, or an input.
@@ -269,7 +269,7 @@ impl<'a> Join<'a> {
         for SequenceGraph { graph, .. } in self.graphs {
             let other = &graph.nodes[position];
             if other.op.row().name != node.op.row().name || operands(&other.op) != inputs || other.outputs != node.outputs {
-                return Err("other nodes for other lengths".into());
+                return Err("the graphs of the sequences have different operators".into());
             }
         }
         let mut are_common = self.graphs[..count].iter().all(|sequence| sequence.graph.nodes[position].op == node.op);
