@@ -11,7 +11,7 @@ use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
 use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Urgency, Watch};
+use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Watch};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
