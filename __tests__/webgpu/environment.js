@@ -32,10 +32,21 @@ async function open() {
   }
 }
 
+/**
+ * At exit Dawn ends the threads of all devices that have not been collected, one after the other, each of which looks only now and then whether
+ * it shall end. Jest waits for half a second. All tests have ended then; how processes with Dawn exit is tested in example.test.js.
+ */
+function exitAtOnce() {
+  process.kill(process.pid, 'SIGKILL');
+}
+
 class WebGpuEnvironment extends TestEnvironment {
   async setup() {
     await super.setup();
     this.global.webgpu = await withDriver(open);
+    // In jest's own process, where a single file runs, its exit code counts.
+    const isWorker = process.send !== undefined;
+    if (isWorker && !process.listeners('exit').includes(exitAtOnce)) process.on('exit', exitAtOnce);
   }
 
   async teardown() {
