@@ -81,12 +81,10 @@ impl Stored {
         if !length.is_some_and(|length| length > 0 && lengths.contains(&length)) {
             return Err(Missing::Damaged);
         }
-        let mut options = MmapOptions::new();
-        // All of it is about to be read.
-        options.populate();
+        // The check reads all of it, which brings many pages at a time. To have them brought before that takes a quarter longer.
         // SAFETY: the mapping is private to us and read only. The file is of this user or the administrator, and nobody else may write to
         // it; whoever takes one out of the cache removes its name and leaves the file itself as it is.
-        let map = unsafe { options.map(&file) }.map_err(|_| Missing::NotThere)?;
+        let map = unsafe { MmapOptions::new().map(&file) }.map_err(|_| Missing::NotThere)?;
         checked(&map, key, secret).ok_or(Missing::Damaged)?;
         mark_used(&file, &metadata);
         Ok(Stored(map))

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A multiple of every system's pages but the largest, where nothing is given back.
-const BLOCK: usize = 16 << 10;
+/// The smallest pages of systems: a model has hundreds of places of a few bytes between its weights, each of which takes a block or two.
+const BLOCK: usize = 4 << 10;
 
 /// Pins of fewer bytes leave their blocks in memory.
 pub const WORTH_GIVING_BACK: usize = 64 << 10;
@@ -314,21 +314,43 @@ impl FileBytes {
         is_same
     }
 
-    /// Lets the system have the memory of blocks that nobody reads.
+    /// Lets the system have the memory of blocks that nobody reads, as far as they fill pages.
     fn give_back(&self, range: Range<usize>, blocks: &mut [Block]) {
         #[cfg(unix)]
         {
-            let first = range.start * BLOCK;
-            let length = (range.end * BLOCK).min(self.length) - first;
-            // SAFETY: the blocks belong to us, and nobody has a pin of them: what is read there next is read from the file before.
+            let whole = whole_pages(range.clone(), page_size().div_ceil(BLOCK), self.length.div_ceil(BLOCK));
+            if whole.is_empty() {
+                return;
+            }
+            let first = whole.start * BLOCK;
+            let length = (whole.end * BLOCK).min(self.length) - first;
+            // SAFETY: the pages belong to us, and nobody has a pin of anything in them: what is read there next is read from the file before.
             let given = unsafe { self._memory.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, first, length) };
             if given.is_ok() {
-                blocks.iter_mut().for_each(|block| block.is_there = false);
+                blocks[whole.start - range.start..whole.end - range.start].iter_mut().for_each(|block| block.is_there = false);
             }
         }
         #[cfg(not(unix))]
         let _ = (range, blocks);
     }
+}
+
+/// The bytes that the system gives, and takes back, at once.
+#[cfg(unix)]
+fn page_size() -> usize {
+    unsafe extern "C" {
+        fn getpagesize() -> std::ffi::c_int;
+    }
+    // SAFETY: the C library's function has this signature, and may be called at any time by any thread.
+    unsafe { getpagesize() as usize }
+}
+
+/// The blocks of a range that fill pages of so many blocks: somebody may have a pin of what else is in a page. Behind all blocks there is nothing else.
+#[cfg(unix)]
+fn whole_pages(range: Range<usize>, in_page: usize, all: usize) -> Range<usize> {
+    let first = range.start.next_multiple_of(in_page);
+    let end = if range.end == all { all } else { range.end / in_page * in_page };
+    first..end.max(first)
 }
 
 /// Fills a buffer. Whether the file has as many bytes there.
@@ -533,6 +555,25 @@ mod tests {
         File::options().write(true).open(&temporary.0).unwrap().set_len(10).unwrap();
         assert!(part(&file, 0..200_000).is_err());
         assert!(kept == &all[300_000..400_000]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn memory_is_given_back_in_whole_pages() {
+        assert_eq!(whole_pages(3..9, 1, 20), 3..9);
+        assert_eq!(whole_pages(3..9, 4, 20), 4..8);
+        assert_eq!(whole_pages(4..8, 4, 20), 4..8);
+        assert_eq!(whole_pages(3..18, 4, 18), 4..18);
+        assert!(whole_pages(5..7, 4, 20).is_empty() && whole_pages(0..15, 16, 20).is_empty());
+        assert!(whole_pages(17..18, 16, 18).is_empty());
+        assert!(page_size().is_power_of_two() && page_size() >= BLOCK);
+        // What lies beside what goes stays.
+        let temporary = Temporary::new("beside", LENGTH);
+        let (file, all) = (temporary.open(), content(LENGTH));
+        let (kept, (large, _)) = (part(&file, 0..100).unwrap(), part(&file, 3000..LENGTH).unwrap());
+        drop(large);
+        assert!(kept.1 == &all[..100]);
+        assert!(part(&file, 0..LENGTH).unwrap().1 == all);
     }
 
     #[test]
