@@ -4,7 +4,6 @@
 //   node --expose-gc benches/cycles/measure.mjs SETTINGS burst
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
-import v8 from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { cycle, newContext } from './cycle.mjs';
 import { writeBurst } from './burst.mjs';
@@ -25,9 +24,9 @@ async function settled() {
   globalThis.gc();
   await setTimeout(LATER);
   const { others, ...kinds } = resident.residentByKind();
-  const heap = v8.getHeapStatistics().total_physical_size;
-  // Some of V8's heap is in the file of Node.js.
-  return { ...kinds, v8: heap, others: Math.max(0, others - heap) };
+  // V8 counts what it has reserved, of which some has never been used.
+  const heap = Math.min(others, process.memoryUsage().heapTotal);
+  return { ...kinds, v8: heap, others: others - heap };
 }
 
 async function cycles(one) {
