@@ -1,9 +1,7 @@
 // npm run test:install [-- quick] [-- NAME …]: installs the packages of dist/ as users do, without Rust, and runs them: on several runtimes, with several
 // package managers, bundled, as single executables, on other systems. Where dist/ has no package for this machine, the addon that
 // `npm run build` made is packed for the trial. `quick` leaves out what takes minutes. Names choose trials by a part of their names.
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
+import { rmSync } from 'node:fs';
 import { archiveTrials } from './install-trials/archives.mjs';
 import { bundlerTrials } from './install-trials/bundlers.mjs';
 import { cloneTrials } from './install-trials/clone.mjs';
@@ -21,14 +19,11 @@ import { runTrial, runtimeTrials } from './install-trials/runtimes.mjs';
 import { LeftOut, Project } from './install-trials/surroundings.mjs';
 import { serveTrials } from './install-trials/serve.mjs';
 import { systemTrials } from './install-trials/systems.mjs';
+import { collectTarballs } from './install-trials/tarballs.mjs';
 import { windowsTrials } from './install-trials/windows.mjs';
 import { workflowTrials } from './install-trials/workflows.mjs';
 import { ours } from './package/description.mjs';
-import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
-import { addonPart, builtFile, parts, tarballFile } from './package/parts.mjs';
 import { platforms } from './package/targets.mjs';
-import { inRepository } from './repository.mjs';
-import { setUp } from './setup.mjs';
 import { Tally } from './tally.mjs';
 
 const args = process.argv.slice(2);
@@ -37,7 +32,7 @@ const names = args.filter((arg) => arg !== 'quick');
 const { version } = ours();
 const own = Object.keys(platforms).find((name) => name.startsWith(`${process.platform}-${process.arch}`));
 
-const { folder, published } = await tarballs();
+const { folder, published } = await collectTarballs({ own, version });
 const registry = await startRegistry(folder);
 const project = new Project(registry);
 const tally = new Tally();
@@ -66,21 +61,4 @@ async function trial(name, work, always = false) {
     const leftOut = error instanceof LeftOut;
     tally.add({ name, passed: 0, failed: leftOut ? 0 : 1, note: leftOut ? `left out: ${error.message}` : error.message, seconds: seconds() });
   }
-}
-
-/** A copy of dist/, with the packages that it lacks made from what is built here. `published`: this machine's was in dist/. */
-async function tarballs() {
-  const destination = mkdtempSync(path.join(tmpdir(), 'webnn-tarballs-'));
-  const has = (part) => existsSync(path.join(dist, tarballFile(part, own, version)));
-  if (existsSync(dist)) for (const file of readdirSync(dist).filter((name) => name.endsWith('.tgz'))) cpSync(path.join(dist, file), path.join(destination, file));
-  // What is JavaScript is packed anew: it takes no time, and cannot be stale.
-  await packAllJavaScript(destination);
-  const missing = parts.filter((part) => !has(part));
-  if (missing.length > 0) {
-    await setUp();
-    mkdirSync(inRepository('target', 'package'), { recursive: true });
-    // Without Rust there may be no addon of packages/constrain.
-    for (const part of missing.filter((one) => existsSync(builtFile(one)))) await packPlatform(own, part, builtFile(part), {}, destination);
-  }
-  return { folder: destination, published: has(addonPart) };
 }

@@ -11,8 +11,11 @@ import { parts } from '../package/parts.mjs';
 import { platforms } from '../package/targets.mjs';
 import { readTarball } from '../package/tarball.mjs';
 
-/** @returns {Promise<{ url: string, asked: string[], has: (name: string) => boolean, close: () => void }>} `asked` is what it did not have */
-export async function startRegistry(folder, { upstream } = {}) {
+/**
+ * @param {{ upstream?: string, forwards?: boolean }} [options] `forwards`: it asks `upstream` itself, for those who cannot
+ * @returns {Promise<{ url: string, asked: string[], has: (name: string) => boolean, close: () => void }>} `asked` is what it did not have
+ */
+export async function startRegistry(folder, { upstream, forwards = false } = {}) {
   const packages = readPackages(folder);
   const built = new Set(packages.keys());
   addPlatforms(packages);
@@ -26,7 +29,9 @@ export async function startRegistry(folder, { upstream } = {}) {
     } else if (found && file === undefined) {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(describe(found, url)));
     } else if (upstream && !wanted.startsWith('@webnn-node/')) {
-      response.writeHead(302, { location: new URL(request.url.slice(1), upstream).href }).end();
+      const there = new URL(request.url.slice(1), upstream);
+      if (forwards) void forward(there, request, response);
+      else response.writeHead(302, { location: there.href }).end();
     } else {
       asked.push(wanted);
       response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"Not found"}');
@@ -35,6 +40,16 @@ export async function startRegistry(folder, { upstream } = {}) {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const url = `http://127.0.0.1:${server.address().port}/`;
   return { url, asked, has: (name) => built.has(name), close: () => server.close() };
+}
+
+async function forward(url, { headers }, response) {
+  try {
+    const found = await fetch(url, { headers: { accept: headers.accept ?? '*/*' } });
+    const body = Buffer.from(await found.arrayBuffer());
+    response.writeHead(found.status, { 'content-type': found.headers.get('content-type') ?? '' }).end(body);
+  } catch (error) {
+    response.writeHead(502, { 'content-type': 'text/plain' }).end(error.message);
+  }
 }
 
 function readPackages(folder) {
