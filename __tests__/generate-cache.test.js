@@ -146,7 +146,7 @@ test('a cache may be destroyed while calls use it', async () => {
 test('wrong arguments are refused by their names', () => {
   for (const [options, text] of [
     [null, 'GenerationCache: options: found null, allowed an object'],
-    [{ maxbytes: 1 }, "GenerationCache: options: found 'maxbytes', allowed maxBytes, minTokens"],
+    [{ maxbytes: 1 }, "GenerationCache: options: found 'maxbytes', allowed cacheType, maxBytes, minTokens"],
     [{ minTokens: 0 }, 'GenerationCache: options: minTokens: found 0, allowed a whole number from 1'],
     [{ maxBytes: -1 }, 'GenerationCache: options: maxBytes: found -1, allowed a number from 0'],
     [{ maxBytes: '1' }, "GenerationCache: options: maxBytes: found '1', allowed a number from 0"],

@@ -112,6 +112,8 @@ export interface GenerateOptions {
   signal?: AbortSignal;
   /** Reuses what other calls with this cache have computed, and keeps what this call computes. Default: the cache of the model. */
   cache?: GenerationCache;
+  /** How the keys and values of the past are kept. Default: the type of `cache`, or `'model'`. */
+  cacheType?: CacheType;
   /**
    * Values of other inputs, which are not tokens, masks, positions or caches; the same for every step. An input with the batch dimension of
    * the tokens has one row for each prompt, or one row for all.
@@ -191,7 +193,15 @@ export class Adapter {
  */
 export function loadAdapter(source: string | URL | Uint8Array | ArrayBuffer): Promise<Adapter>;
 
+/**
+ * The type of the keys and values that `generate()` keeps: that of the model, or 8-bit integers with a scale for each token and head. `'int8'` is for
+ * caches of float32 and float16 on the CPU.
+ */
+export type CacheType = 'model' | 'int8';
+
 export interface GenerationCacheOptions {
+  /** How keys and values are kept; `'model'` by default. Calls with this cache have the same type. */
+  cacheType?: CacheType;
   /** The maximum size in bytes; 1 GiB by default. Beyond it, the cache releases the least recently used sequences. */
   maxBytes?: number;
   /** Shorter prefixes are neither kept nor reused; 1 by default. */
@@ -231,8 +241,8 @@ export class GenerationCache {
    */
   save(file: string): Promise<void>;
   /**
-   * Loads a cache from a file that `save` has written. Rejects if the file is damaged, belongs to another model, other options or another version of
-   * this package, or has more than `maxBytes`.
+   * Loads a cache from a file that `save` has written. Rejects if the file is damaged, belongs to another model, other options, another `cacheType` or
+   * another version of this package, or has more than `maxBytes`.
    */
   static load(model: OnnxModel | GeneratingSession, file: string, options?: GenerationCacheOptions): Promise<GenerationCache>;
   /** Releases all cached sequences. Running calls go on, and cache nothing. */

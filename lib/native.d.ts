@@ -354,7 +354,7 @@ export function dropValue(value: Handle): void;
 
 /** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
 /** `embedder` is the model that embeds tokens, or 0. */
-export function openDecoder(request: Request, model: Handle, embedder: Handle | 0): Handle;
+export function openDecoder(request: Request, model: Handle, embedder: Handle | 0, isInt8: boolean): Handle;
 export function closeDecoder(decoder: Handle): void;
 type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: number, reused: number];
 /** With the figures of what calls keep by default. */

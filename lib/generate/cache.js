@@ -14,6 +14,11 @@ const NAME = 'generate';
 /** The bytes of a cache, unless its `maxBytes` says how many. */
 const MAX_BYTES = 2 ** 30;
 
+/** How caches keep what a model has seen: as the model has it, or in 8 bits. */
+const MODEL = 'model';
+const INT8 = 'int8';
+const CACHE_TYPES = [MODEL, INT8];
+
 /** Release decoders and caches that were collected. */
 const decoders = new FinalizationRegistry((handle) => native.closeDecoder(handle));
 const caches = new FinalizationRegistry((handle) => native.destroyPrefixes(handle));
@@ -24,8 +29,8 @@ const caches = new FinalizationRegistry((handle) => native.destroyPrefixes(handl
  */
 
 /**
- * By the models that embed tokens, of which most decoders have none.
- * @type {WeakMap<import('../onnx/model.js').Model, Map<import('../onnx/model.js').Model | undefined, Promise<Decoder>>>}
+ * The decoders of a model: by the model that embeds tokens, which most do not have, and the type of the caches.
+ * @type {WeakMap<import('../onnx/model.js').Model, {embed: import('../onnx/model.js').Model | undefined, cacheType: string, decoder: Promise<Decoder>}[]>}
  */
 const opened = new WeakMap();
 
@@ -33,24 +38,24 @@ const opened = new WeakMap();
  * The decoder of a model, which is opened once.
  * @param {import('../onnx/model.js').Model} model
  * @param {import('../onnx/model.js').Model} [embed] embeds tokens
+ * @param {string} [cacheType]
  * @returns {Promise<Decoder>}
  */
-function decoderOf(model, embed = undefined) {
+function decoderOf(model, embed = undefined, cacheType = MODEL) {
   let all = opened.get(model);
-  if (all === undefined) opened.set(model, (all = new Map()));
-  let found = all.get(embed);
-  if (found === undefined) {
-    found = open(model, embed);
-    all.set(embed, found);
-    found.catch(() => all.delete(embed));
-  }
-  return found;
+  if (all === undefined) opened.set(model, (all = []));
+  const found = all.find((one) => one.embed === embed && one.cacheType === cacheType);
+  if (found !== undefined) return found.decoder;
+  const made = { embed, cacheType, decoder: open(model, embed, cacheType) };
+  all.push(made);
+  made.decoder.catch(() => all.splice(all.indexOf(made), 1));
+  return made.decoder;
 }
 
 /** The decoder of a model that was opened last. */
-const lastDecoderOf = (model) => [...(opened.get(model)?.values() ?? [])].at(-1) ?? decoderOf(model);
+const lastDecoderOf = (model) => opened.get(model)?.at(-1)?.decoder ?? decoderOf(model);
 
-async function open(model, embed) {
+async function open(model, embed, cacheType) {
   let handle;
   const entry = {
     operator: NAME,
@@ -60,7 +65,7 @@ async function open(model, embed) {
     fail: () => native.closeDecoder(handle),
   };
   const others = await begin(entry, (request) => {
-    handle = native.openDecoder(request, model.handle, embed?.handle ?? 0);
+    handle = native.openDecoder(request, model.handle, embed?.handle ?? 0, cacheType === INT8);
   });
   decoders.register(model, handle);
   // Its plans refer to the weights, which go with the model.
@@ -93,7 +98,7 @@ let stateOf;
 
 class GenerationCache {
   /** `prefixes` is the native side, from the first call on. */
-  #state = { maxBytes: MAX_BYTES, minTokens: 1, model: undefined, embed: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
+  #state = { maxBytes: MAX_BYTES, minTokens: 1, cacheType: MODEL, model: undefined, embed: undefined, prefixes: undefined, pins: [], known: [], destroyed: false };
 
   constructor(options = {}) {
     Object.assign(this.#state, readCacheOptions(options));
@@ -136,7 +141,7 @@ class GenerationCache {
     requireOpen('save', '', state);
     const { model, prefixes } = state;
     if (prefixes === undefined) throw invalidState('save', '', 'no call has used the GenerationCache yet');
-    await withFile('save', model, (request, handle) => native.savePrefixes(request, handle, prefixes, path));
+    await withFile('save', state, model, (request, handle) => native.savePrefixes(request, handle, prefixes, path));
   }
 
   /** A cache with what {@link save} has written of the same model. */
@@ -147,7 +152,7 @@ class GenerationCache {
     const cache = new GenerationCache(options);
     const state = stateOf(cache);
     try {
-      await withFile('load', loaded, (request, handle) => {
+      await withFile('load', state, loaded, (request, handle) => {
         state.model = loaded;
         openPrefixes(state, handle);
         native.loadPrefixes(request, handle, state.prefixes, path);
@@ -183,12 +188,13 @@ const self = receiverOf('GenerationCache', stateOf);
 function readCacheOptions(options) {
   const refuse = (text) => typeError('GenerationCache', '', `options: ${text}`);
   if (options === null || typeof options !== 'object') throw refuse(`found ${show(options)}, allowed an object`);
-  const unknown = Object.keys(options).find((name) => !['maxBytes', 'minTokens'].includes(name));
-  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed maxBytes, minTokens`);
-  const { maxBytes = MAX_BYTES, minTokens = 1 } = options;
+  const unknown = Object.keys(options).find((name) => !['cacheType', 'maxBytes', 'minTokens'].includes(name));
+  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed cacheType, maxBytes, minTokens`);
+  const { cacheType = MODEL, maxBytes = MAX_BYTES, minTokens = 1 } = options;
+  if (!CACHE_TYPES.includes(cacheType)) throw refuse(`cacheType: found ${show(cacheType)}, allowed ${CACHE_TYPES.map(show).join(', ')}`);
   if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw refuse(`maxBytes: found ${show(maxBytes)}, allowed a number from 0`);
   if (!Number.isSafeInteger(minTokens) || minTokens < 1) throw refuse(`minTokens: found ${show(minTokens)}, allowed a whole number from 1`);
-  return { maxBytes, minTokens };
+  return { cacheType, maxBytes, minTokens };
 }
 
 function readPin(operator, ids) {
@@ -203,11 +209,11 @@ function fileOf(operator, file) {
 }
 
 /** Has the native side read or write a file of a cache. The model stays meanwhile. */
-async function withFile(operator, model, start) {
+async function withFile(operator, { cacheType }, model, start) {
   model.requireUsable(operator);
   model.enter();
   try {
-    const { handle } = await decoderOf(model);
+    const { handle } = await decoderOf(model, undefined, cacheType);
     await begin({ operator, label: model.label, context: model.contextState, arrive: () => undefined }, (request) => start(request, handle));
   } finally {
     model.leave();
@@ -251,4 +257,16 @@ function openPrefixes(state, decoder) {
 
 const isCache = (value) => stateOf(value) !== undefined;
 
-module.exports = { GenerationCache, NAME, decoderOf, generationUsage, isCache, openSession, take };
+/** The type of the caches of a call: that of its GenerationCache, if it has one. */
+function cacheTypeOf(label, { cache, cacheType }) {
+  if (cacheType !== undefined && !CACHE_TYPES.includes(cacheType)) {
+    throw typeError(NAME, label, `options: cacheType: found ${show(cacheType)}, allowed ${CACHE_TYPES.map(show).join(', ')}`);
+  }
+  const own = cache && stateOf(cache).cacheType;
+  if (own !== undefined && cacheType !== undefined && own !== cacheType) {
+    throw typeError(NAME, label, `options: cacheType: found ${show(cacheType)}, allowed ${show(own)}, as the GenerationCache has it`);
+  }
+  return own ?? cacheType ?? MODEL;
+}
+
+module.exports = { GenerationCache, NAME, cacheTypeOf, decoderOf, generationUsage, isCache, openSession, take };

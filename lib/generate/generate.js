@@ -59,11 +59,11 @@ async function* run(model, prompts, wish, called, call) {
   model.enter();
   draft?.enter();
   try {
-    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model, wish.embed)).others, wish, prompts) : wish.inputs;
+    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model, wish.embed, wish.cacheType)).others, wish, prompts) : wish.inputs;
     requireSameContext(model, wish.embed);
     const features = await featuresOf(model, wish);
     leave = model.contextState.queue?.enter(NAME, label);
-    const decoder = await decoderOf(model, wish.embed);
+    const decoder = await decoderOf(model, wish.embed, wish.cacheType);
     const guessing = await draftOf(draft);
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };

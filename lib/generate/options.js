@@ -9,7 +9,7 @@ const { modelOf } = require('../onnx/onnx-model.js');
 const { readPriority, requireTimeout } = require('../onnx/options.js');
 const { quote, show } = require('../show.js');
 const { adapterInputs, isAdapter } = require('./adapter.js');
-const { NAME, isCache } = require('./cache.js');
+const { NAME, cacheTypeOf, isCache } = require('./cache.js');
 const { readConstraint } = require('./constraint.js');
 const { readEmbed, readFeatures } = require('./embedding.js');
 const { readEncoder, readFirst } = require('./encoder.js');
@@ -31,6 +31,7 @@ const { isToken, tokensOf } = require('./tokens.js');
  * @property {import('../scheduling.js').Schedule} schedule
  * @property {AbortSignal | undefined} signal
  * @property {object | undefined} cache
+ * @property {string} cacheType
  * @property {object} inputs
  * @property {import('./adapter.js').Adapter | undefined} adapter
  * @property {import('../onnx/model.js').Model | undefined} embed the model that embeds tokens
@@ -53,7 +54,7 @@ const NUMBERS = {
 /** They are searched one by one. */
 const MOST_TOP = 100;
 
-const KNOWN = new Set([...Object.keys(NUMBERS), 'adapter', 'bias', 'cache', 'constraint', 'embed', 'encoder', 'features', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
+const KNOWN = new Set([...Object.keys(NUMBERS), 'adapter', 'bias', 'cache', 'cacheType', 'constraint', 'embed', 'encoder', 'features', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
 
 function fail(label, name, found, allowed) {
   throw typeError(NAME, label, `options: ${name}: found ${show(found)}, allowed ${allowed}`);
@@ -97,6 +98,7 @@ function readOptions(label, options = {}) {
     schedule: { priority: readPriority(NAME, label, options.priority), signal, timeout: requireTimeout(NAME, label, options.timeout) },
     signal,
     cache,
+    cacheType: cacheTypeOf(label, options),
     inputs,
     adapter,
     embed: readEmbed(label, options.embed),

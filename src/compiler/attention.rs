@@ -1,12 +1,13 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
+//! Where keys and values are both dequantized, that is part of the step, too.
 //! Exporters put zeros in the place of NaN between the softmax and the other product, for queries without a key ([`ReplaceNan`](Op::ReplaceNan)).
 
 use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
 use super::prologue::Prologues;
-use super::quantized::Integers;
+use super::quantized::{Integers, dequantized};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{DataType, Graph, Op, OperandId};
@@ -26,11 +27,20 @@ pub fn find(
         let values = Values { graph, uses: &uses, leads: &leads };
         let leads_to_scores = values.leads_to_scores(position);
         let before = values.before(position, compilation)?;
+        let dequantized = before.as_ref().and_then(|before| values.dequantized(position, before));
         leads[position] = leads_to_scores;
         let Some(before) = before else { continue };
         // The scores of one attention may be made from another one's result, but not inside of it.
         let are_free = before.iter().all(|&node| found.is_alone(node) && integers.of[node].is_none());
-        if are_free && compilation.capabilities.accepts(&Pattern::of(graph, &before, position)) {
+        if !are_free {
+            continue;
+        }
+        let accepts = |nodes| compilation.capabilities.accepts(&Pattern::dequantizing(graph, &before, position, nodes));
+        let dequantized = dequantized.filter(|nodes| {
+            let is_alone = |&node: &usize| fusion.then[node].is_empty() && !fusion.is_fused[node] && found.is_alone(node);
+            nodes.iter().all(is_alone) && accepts(Some(*nodes))
+        });
+        if dequantized.is_some() || accepts(None) {
             // The sum with a mask may have joined the step that makes the mask, where that comes after the product.
             for &node in &before {
                 if let Some(head) = heads[node].filter(|head| !before.contains(head)) {
@@ -38,6 +48,9 @@ pub fn find(
                 }
             }
             found.put(position, before);
+            if let Some(nodes) = dequantized {
+                found.put_dequantized(position, nodes);
+            }
         }
     }
     Ok(())
@@ -75,6 +88,19 @@ impl Values<'_> {
         }
         before.reverse();
         Ok(Some(before))
+    }
+
+    /// The nodes that dequantize the keys and the values of an attention, if both are bytes, and for nobody else.
+    fn dequantized(&self, position: usize, before: &[usize]) -> Option<[usize; 2]> {
+        let (Op::Matmul(scores), Op::Matmul(product)) = (&self.graph.nodes[*before.first()?].op, &self.graph.nodes[position].op)
+        else {
+            return None;
+        };
+        let [keys, values] = [scores.b, product.b].map(|id| {
+            let (node, _) = dequantized(self.graph, id)?;
+            (self.own_maker(id) == Some(node)).then_some(node)
+        });
+        keys.zip(values).map(|(keys, values)| [keys, values])
     }
 
     /// The softmax that makes the left operand of a product, what stands after that, the last one first, and what it is made of.

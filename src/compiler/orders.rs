@@ -5,6 +5,7 @@ use super::capabilities::Fusing;
 use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
+use super::prologue::Prologues;
 use super::quantized::Integers;
 use crate::error::Result;
 use crate::graph::ops::movement::Transpose;
@@ -19,7 +20,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    pub fn find(graph: &Graph, integers: &Integers, compilation: &Compilation<'_>) -> Result<Orders> {
+    pub fn find(graph: &Graph, integers: &Integers, before: &Prologues, compilation: &Compilation<'_>) -> Result<Orders> {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
         if compilation.preferences.fusing != Fusing::Quick {
             return Ok(orders);
@@ -27,6 +28,10 @@ impl Orders {
         // Whether all that is known of an operand's consumers allows it to be read in another order.
         let mut only_products = vec![true; graph.operands.len()];
         let mut only_pictures = vec![true; graph.operands.len()];
+        // What attention dequantizes, and by what.
+        let mut only_dequantized = vec![true; graph.operands.len()];
+        let mut dequantizes = vec![false; graph.nodes.len()];
+        before.dequantized.iter().flatten().flatten().for_each(|&node| dequantizes[node] = true);
         let uses = graph.uses();
         let is_stack = |node: usize| integers.of[node].is_none() && is_stack(graph, &graph.nodes[node].op);
         for node in compilation.each(graph.nodes.iter().enumerate()) {
@@ -34,6 +39,7 @@ impl Orders {
             let is_product = is_stack(position);
             node.op.visit(&mut |_, id| {
                 only_products[id.0 as usize] &= is_product;
+                only_dequantized[id.0 as usize] &= dequantizes[position];
                 only_pictures[id.0 as usize] &= matches!(&node.op, Op::Conv2d(op) if op.input == id)
                     && integers.of[position].is_none()
                     && is_last_moved(graph, id)
@@ -43,17 +49,20 @@ impl Orders {
         for (_, id) in &graph.outputs {
             only_products[id.0 as usize] = false;
             only_pictures[id.0 as usize] = false;
+            only_dequantized[id.0 as usize] = false;
         }
         for node in compilation.each(graph.nodes.iter().enumerate()) {
             let (position, node) = node?;
             let Op::Transpose(op) = &node.op else { continue };
             let output = node.outputs[0].0 as usize;
-            if graph.descriptor(node.outputs[0]).data_type != DataType::Float32 {
-                continue;
-            }
-            let is_readable = only_products[output] || only_pictures[output] && op.permutation.as_deref() == Some(&LAST);
+            let is_float = graph.descriptor(node.outputs[0]).data_type == DataType::Float32;
+            let is_picture = only_pictures[output] && op.permutation.as_deref() == Some(&LAST);
+            let is_readable = is_float && (only_products[output] || is_picture) || only_dequantized[output];
             if is_readable && uses[output] > 0 && !graph.is_constant(op.input) {
                 orders.reads[output] = Some(permutation(graph, op));
+                continue;
+            }
+            if !is_float {
                 continue;
             }
             let Some((maker, _)) = graph.maker(op.input) else { continue };

@@ -8,6 +8,8 @@ use crate::graph::{ConstantBytes, Descriptor, Graph, Op, OperandId, Source};
 pub struct Pattern<'a> {
     /// See [`Step::prologue`](super::Step).
     pub prologue: Vec<Op>,
+    /// See [`Step::dequantized`](super::Step).
+    pub dequantized: Vec<Op>,
     pub op: Op,
     /// By operand of the operators.
     pub inputs: Vec<Known<'a>>,
@@ -26,8 +28,13 @@ pub struct Known<'a> {
 impl<'a> Pattern<'a> {
     /// Of a node, and of those whose results become part of its step, in order.
     pub fn of(graph: &'a Graph, before: &[usize], position: usize) -> Pattern<'a> {
+        Pattern::dequantizing(graph, before, position, None)
+    }
+
+    /// The same with those that dequantize two of its operands.
+    pub fn dequantizing(graph: &'a Graph, before: &[usize], position: usize, nodes: Option<[usize; 2]>) -> Pattern<'a> {
         let node = &graph.nodes[position];
-        let Operators { prologue, op, operands, .. } = Operators::of(graph, before, position, None);
+        let Operators { prologue, dequantized, op, operands, .. } = Operators::of(graph, before, position, nodes);
         let known = |id: &OperandId| {
             let operand = &graph.operands[id.0 as usize];
             let constant = match &operand.source {
@@ -37,7 +44,7 @@ impl<'a> Pattern<'a> {
             Known { descriptor: &operand.descriptor, constant, order: None }
         };
         let inputs = operands.iter().map(known).collect();
-        Pattern { prologue, op, inputs, output: graph.descriptor(node.outputs[0]) }
+        Pattern { prologue, dequantized, op, inputs, output: graph.descriptor(node.outputs[0]) }
     }
 
     /// Reads one of the operator's operands in another order.

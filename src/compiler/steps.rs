@@ -35,11 +35,13 @@ pub struct Pending {
 /// When nobody wants the graph any more.
 pub fn steps(graph: &Graph, compilation: &Compilation<'_>) -> Result<Steps> {
     let integers = Integers::find(graph, compilation)?;
-    let orders = Orders::find(graph, &integers, compilation)?;
     let mut fusion = fuse(graph, &integers, compilation)?;
     let mut before = Prologues::none(graph);
     if compilation.preferences.fusing == Fusing::Quick {
         attention::find(graph, &mut fusion, &integers, &mut before, compilation)?;
+    }
+    let orders = Orders::find(graph, &integers, &before, compilation)?;
+    if compilation.preferences.fusing == Fusing::Quick {
         depthwise::find(graph, &fusion, &mut before, compilation)?;
         channel_scaling::find(graph, &fusion, &integers, &mut before, compilation)?;
     }
@@ -51,7 +53,8 @@ pub fn steps(graph: &Graph, compilation: &Compilation<'_>) -> Result<Steps> {
             continue;
         }
         let then = &fusion.then[position];
-        let mut operators = Operators::of(graph, &before.nodes[position], position, integers.of[position]);
+        let mut operators =
+            Operators::of(graph, &before.nodes[position], position, before.dequantized[position].or(integers.of[position]));
         then.iter().for_each(|&follower| operators.follow(&graph.nodes[follower]));
         if let Some(transpose) = orders.writes[position].filter(|_| then.is_empty()) {
             operators.outputs = graph.nodes[transpose].outputs.clone();

@@ -27,6 +27,11 @@ fn pooled(op: &Pool2d, inputs: &[&[usize]], written: usize) -> usize {
     written.saturating_mul(height.min(window[0] as usize) * width.min(window[1] as usize))
 }
 
+/// Each element of matrices is changed for each of their columns.
+fn eliminations(matrices: &[usize]) -> usize {
+    element_count(matrices).saturating_mul(matrices[matrices.len() - 1])
+}
+
 /// What operators do that do many for each element, in multiplications, additions or comparisons.
 pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
     let (read, written) = (elements(inputs), elements(outputs));
@@ -66,14 +71,8 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
             walks.saturating_mul((op.depth as usize).saturating_add(1)).saturating_mul(16)
         }
         ByFamily::PairwiseCoupling(op) => written.saturating_mul(op.classes as usize).saturating_mul(20),
-        ByFamily::Determinant(op) => {
-            let input = inputs[op.input.0 as usize];
-            element_count(input).saturating_mul(input[input.len() - 1])
-        }
-        ByFamily::Inverse(op) => {
-            let input = inputs[op.input.0 as usize];
-            element_count(input).saturating_mul(input[input.len() - 1]).saturating_mul(2)
-        }
+        ByFamily::Determinant(op) => eliminations(inputs[op.input.0 as usize]),
+        ByFamily::Inverse(op) => eliminations(inputs[op.input.0 as usize]).saturating_mul(2),
         // Every token goes through the states of all heads, and once more for each query of a head.
         ByFamily::LinearAttention(op) => {
             let sizes = Sizes::new(op, |id| inputs[id.0 as usize].to_vec());
@@ -97,6 +96,7 @@ pub fn multiplications(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> us
         | ByFamily::CumulativeProduct(_)
         | ByFamily::CumulativeSum(_)
         | ByFamily::DynamicQuantizeLinear(_)
+        | ByFamily::QuantizeAlong(_)
         | ByFamily::Expand(_)
         | ByFamily::Gather(_)
         | ByFamily::GatherElements(_)

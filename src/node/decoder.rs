@@ -9,7 +9,8 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
 use crate::program::decoder::{
-    Allowed, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Next, Prefixes, Prompts, Sampling, Session, Work, start,
+    Allowed, CacheType, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Next, Prefixes, Prompts, Sampling, Session,
+    Work, start,
 };
 use crate::timeline::WatchOptions;
 use std::path::Path;
@@ -47,18 +48,19 @@ impl Drop for Prefixed {
     }
 }
 
-/// `openDecoder(request, model, embedder)`: the handle of a decoder whose inputs are being found out; settles with the names of those that need
-/// a value. `embedder` is the model that embeds tokens, or 0.
+/// `openDecoder(request, model, embedder, isInt8)`: the handle of a decoder whose inputs are being found out; settles with the names of those that
+/// need a value. `embedder` is the model that embeds tokens, or 0. `isInt8` is whether caches are kept in 8 bits.
 pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
     let (context, decoder_program) = program(call, 1)?;
     let embedder = if call.number(2)? == 0.0 { None } else { Some(program(call, 2)?.1) };
+    let cache_type = if call.scope.as_boolean(call.value(3))? { CacheType::Int8 } else { CacheType::Model };
     let decoder = Arc::new(OnceLock::new());
     let (found, outcome) = (decoder.clone(), decoder.clone());
     let done = environment.settler.promise(call.scope, request, move |()| Outcome::Decoder(outcome))?;
     in_background("generate", String::new(), done, move |done| {
-        match guarded(|| Decoder::new(decoder_program, embedder.map(Embedder::new).transpose()?)) {
+        match guarded(|| Decoder::new(decoder_program, embedder.map(Embedder::new).transpose()?, cache_type)) {
             Ok(decoder) => {
                 let _ = found.set(Arc::new(decoder));
                 done.report(Ok(()));

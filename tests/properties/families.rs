@@ -55,6 +55,7 @@ pub fn of(row: &Operator) -> (Drawing, Outputs) {
         "pairwiseCoupling" => (others::pairwise_coupling, |call| vec![oracle::others::pairwise_coupling(call)]),
         "quantizedLstm" => (recurrent::quantized, oracle::recurrent::quantized),
         "quantizedMatmul" => (matrices::quantized, |call| vec![oracle::matrices::quantized(call)]),
+        "quantizeAlong" => (reduction::along_an_axis, oracle::elementwise::quantization_along),
         name if name.starts_with("reduce") => (reduction::reduce, |call| vec![oracle::reduction::reduce(call)]),
         "resample2d" => (convolution::resample2d, |call| vec![oracle::pooling::resample2d(call)]),
         "reshape" => (movement::reshape, |call| vec![oracle::movement::output(call)]),

@@ -213,6 +213,7 @@ nodes! {
         normalization::RmsNormalization,
         pool::NormPool2d,
         quantized::DynamicQuantizeLinear,
+        quantized::QuantizeAlong,
         quantized::QuantizedMatmul,
         quantized_lstm::QuantizedLstm,
         roi::RoiMaxPool,

@@ -8,7 +8,7 @@ use crate::graph::operator::Ranks::SameRankAs;
 use crate::graph::operator::Types::{Of, SameAs};
 use crate::graph::operator::{N, Outputs, Rule, at_least, operators, rank};
 use crate::graph::ops::matmul::product;
-use crate::graph::shape::unidirectionally_broadcastable;
+use crate::graph::shape::{check_axis, unidirectionally_broadcastable};
 use crate::graph::{Descriptor, OperandId, Operands};
 use smallvec::smallvec;
 
@@ -50,6 +50,33 @@ operators! {
         /// range of the input and 0, or 1 where that is nothing, and NaN where an element is; and the zero point `roundEven(-lowest / scale)`.
         "dynamicQuantizeLinear"
     }
+}
+
+operators! {
+    /// The quantization of the numbers along an axis with the scale that the greatest of them asks for.
+    pub struct QuantizeAlong: "MLOperatorOptions" in "" {
+        input: OperandId,
+        axis: u32,
+    } options {}
+    [("input", Of(DataTypes::of(&[DataType::Float32])), at_least(1))] -> Sequence [
+        ("output", Of(DataTypes::of(&[DataType::Int8])), SameRankAs("input")),
+        ("scale", Of(DataTypes::of(&[DataType::Float32])), SameRankAs("input")),
+    ] {
+        /// Computes `roundEven(input / scale)`, limited to -127 to 127, and the scales, one for all numbers along the axis: a 127th of the
+        /// greatest magnitude, at least 2⁻¹²⁶, and NaN where a number is.
+        "quantizeAlong"
+    }
+}
+
+/// The scale of numbers whose greatest magnitude is known. It is no subnormal number, which kernels may take for 0.
+pub fn of_magnitude(most: f32) -> f32 {
+    let scale = most / 127.0;
+    if scale < f32::MIN_POSITIVE { f32::MIN_POSITIVE } else { scale }
+}
+
+/// The greatest magnitude of numbers; NaN where one of them is.
+pub fn magnitude(numbers: impl Iterator<Item = f32>) -> f32 {
+    numbers.fold(0.0, |most: f32, x| if x.abs() > most || x.is_nan() { x.abs() } else { most })
 }
 
 /// The least of numbers and 0, and the greatest; both NaN where one of the numbers is.
@@ -114,6 +141,16 @@ impl Rule for DynamicQuantizeLinear {
     }
 }
 
+impl Rule for QuantizeAlong {
+    fn infer(&self, operands: &Operands<'_>) -> Result<Outputs> {
+        let shape = operands.shape(self.input);
+        check_axis("axis", self.axis, shape.len())?;
+        let mut scales = Descriptor::new(DataType::Float32, shape.iter().copied());
+        scales.shape[self.axis as usize] = 1;
+        Ok(smallvec![Descriptor::new(DataType::Int8, shape.iter().copied()), scales])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::graph::attribute::Value::*;
@@ -149,5 +186,17 @@ mod tests {
         check(Float32, &[2, 3], Ok(&["uint8[2, 3]", "float32[]", "uint8[]"]));
         check(Float32, &[], Ok(&["uint8[]", "float32[]", "uint8[]"]));
         check(Float16, &[2], Err("input"));
+    }
+
+    #[test]
+    fn quantization_along_an_axis() {
+        let check = |data_type, shape: &[u32], axis, expected| {
+            testing::check("quantizeAlong", &[(data_type, shape)], &[Operand(OperandId(0)), Unsigned(axis)], expected);
+        };
+        check(Float32, &[2, 3], 1, Ok(&["int8[2, 3]", "float32[2, 1]"]));
+        check(Float32, &[2, 5, 3], 0, Ok(&["int8[2, 5, 3]", "float32[1, 5, 3]"]));
+        check(Float32, &[2, 3], 2, Err("axis"));
+        check(Float32, &[], 0, Err("input"));
+        check(Float16, &[2], 0, Err("input"));
     }
 }

@@ -8,6 +8,8 @@ use crate::graph::ops::movement::{Concat, Reshape, Slice, Transpose};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::testing::{GraphSketch, bytes_of, numbers};
 use crate::graph::{DataType, Graph, Op, OperandId};
+use crate::onnx::caches::KvCache;
+use crate::program::caches::in_bytes;
 
 const WIDTH: u32 = 16;
 
@@ -204,4 +206,21 @@ fn graphs_that_cannot_be_joined_are_refused() {
     let (all, mixed) = sketch.attention(sketch.data.x, sketch.data.x);
     let graph = sketch.builder.build(vec![("present".to_owned(), all), ("logits".to_owned(), mixed)]).unwrap();
     assert!(join(&[SequenceGraph::new(&graph); 2]).unwrap_err().contains("no product with weights can"));
+}
+
+#[test]
+fn rows_of_caches_in_bytes_are_quantized_together() {
+    let cache = KvCache { past: "past".to_owned(), present: "present".to_owned(), axis: 0 };
+    let quantized = |graph: &Graph| graph.nodes.iter().filter(|node| matches!(node.op, Op::QuantizeAlong(_))).count();
+    for tokens in [1, 4] {
+        let mut graphs: Vec<Graph> = [3, 5].iter().map(|&rows| Sketch::decoder(rows, |_, query| query)).collect();
+        graphs.push(Sketch::piece(7, tokens, |_, query| query));
+        let in_bytes = |graph| in_bytes(graph, std::slice::from_ref(&cache)).unwrap();
+        let graphs: Vec<Graph> = graphs.into_iter().map(in_bytes).collect();
+        let mut sequences: Vec<SequenceGraph<'_>> = graphs.iter().map(SequenceGraph::new).collect();
+        sequences[2].tokens = tokens;
+        let joined = join(&sequences).unwrap();
+        assert_eq!((quantized(&joined.graph), products(&joined.graph)), (1, 4 + 2 * 3));
+        expect_same(&graphs, &joined);
+    }
 }

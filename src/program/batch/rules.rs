@@ -59,6 +59,10 @@ impl RowAnalysis<'_> {
                 Some(axes) => self.apart_from(op.input, axes),
                 None => refused(SEEN),
             },
+            Op::QuantizeAlong(op) => {
+                let axis = self.apart_from(op.input, &[op.axis])?;
+                Ok(vec![axis[0]; outputs.len()])
+            }
             Op::TopK(op) => {
                 let axis = self.apart_from(op.input, &[op.axis])?;
                 Ok(vec![axis[0]; outputs.len()])

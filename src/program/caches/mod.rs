@@ -9,10 +9,14 @@
 //! - A *table* keeps the plans that were used last, and makes the next one ahead on another thread ([`table`]).
 //! - Sequences come and go between steps, and nothing else knows how many there are. A plan may be for several sequences ([`plan::StepGraph`]): each of
 //!   its inputs and outputs belongs to one, with a [`Span`] and an [`Append`](rows::Append) of its own, and so a bucket of its own.
+//! - Caches may be kept in bytes with scales ([`int8`]), each of which is two caches of the engine then.
 //! - A shared prefix is rows that several sequences have. Where they go on differently, they have copies of frozen rows, which share their
 //!   memory as far as they are alike ([`Frozen`]).
 
 mod bucket;
+mod int8;
+#[cfg(test)]
+mod int8_tests;
 mod memory;
 mod padding;
 mod plan;
@@ -24,6 +28,7 @@ mod table;
 mod tests;
 
 pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
+pub use int8::{in_bytes, with_scales};
 pub use memory::{HostMemory, Memory};
 pub use plan::{Importing, Output, Plan, StepGraph, aliased_input, refused};
 pub use rows::{Allocator, Frozen, Rows, Span};

@@ -21,7 +21,7 @@ const LEAST: usize = 256;
 const LEAST_PADDING: usize = 64;
 /// Whether addresses that nobody touches cost nothing: Windows counts them as memory.
 const RESERVES: bool = cfg!(unix);
-/// Fewer bytes of rows are copied.
+/// Where no cache has more bytes of rows, they are copied.
 const LEAST_FROZEN: usize = 4 << 10;
 
 /// The rows of a cache that a step works on.
@@ -110,6 +110,10 @@ impl Frozen {
     pub fn freeze(all: &[&Rows], count: usize) -> Result<Option<Vec<Rows>>> {
         let mut layouts = Vec::with_capacity(all.len());
         let mut first = 0;
+        // Copies of few bytes cost less than pages.
+        if all.iter().all(|rows| count * rows.store.row < LEAST_FROZEN) {
+            return Ok(None);
+        }
         for rows in all {
             let Some(layout) = rows.layout(first, count) else { return Ok(None) };
             first = (first + layout.bytes()).next_multiple_of(Template::PAGE);
@@ -281,12 +285,12 @@ impl Rows {
         (Arc::as_ptr(&self.store).addr(), self.store.lock().room.memory.counted())
     }
 
-    /// Where the first rows would be in a template, from that place on; nothing for fewer bytes than are worth it, and on a device.
+    /// Where the first rows would be in a template, from that place on; nothing where there are fewer, and on a device.
     fn layout(&self, first: usize, count: usize) -> Option<Layout> {
         let (row, capacity) = (self.store.row, (2 * count).max(LEAST));
         let is_host = matches!(&*self.store.lock().room.memory, Memory::Host(_));
         let (_, padding) = padding_for(capacity, false);
-        (is_host && self.count >= count && count * row >= LEAST_FROZEN).then_some(Layout { first, row, padding, capacity, count })
+        (is_host && self.count >= count).then_some(Layout { first, row, padding, capacity, count })
     }
 
     /// Has only so many rows any more, and gives the others' memory to who appends next, unless somebody has them, too.

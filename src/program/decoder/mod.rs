@@ -35,18 +35,32 @@ use super::Program;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::caches::{self, KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
-use crate::onnx::{Loaded, Place, Size, Source, import_part};
-use crate::program::caches::{Plan, Table};
+use crate::onnx::{ElementType, Loaded, Place, Size, Source, import_part};
+use crate::program::caches::{Plan, Table, with_scales};
 use inputs::{Extent, Roles};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+/// How a decoder keeps what it has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheType {
+    /// As the model has it.
+    #[default]
+    Model,
+    /// In 8 bits, with scales.
+    Int8,
+}
+
 /// A model whose inputs are understood.
 #[derive(Debug)]
 pub struct Decoder {
     program: Arc<Program>,
+    /// Those of the model.
     caches: KvCaches,
+    /// Those of its plans.
+    kept: KvCaches,
+    cache_type: CacheType,
     /// The model's graph as one whose caches grow, if they have a fixed size in the file.
     fixed: Option<FixedCaches>,
     roles: Roles,
@@ -80,7 +94,7 @@ impl Decoder {
     ///
     /// # Errors
     /// `NotSupportedError` for a model that is no decoder.
-    pub fn new(program: Arc<Program>, embedder: Option<Embedder>) -> Result<Decoder> {
+    pub fn new(program: Arc<Program>, embedder: Option<Embedder>, cache_type: CacheType) -> Result<Decoder> {
         let mut caches = caches::find(&program.loaded, &program.bounds)?;
         let found = fixed_caches::find(&program.loaded)?;
         let counts = found.as_ref().map(|fixed| fixed.counts.clone()).unwrap_or_default();
@@ -103,6 +117,13 @@ impl Decoder {
                         and values";
             return Err(Error::new(Kind::NotSupported, text));
         }
+        let kept = match cache_type {
+            CacheType::Model => caches.clone(),
+            CacheType::Int8 => {
+                require_bytes(&program, &caches)?;
+                with_scales(&caches)
+            }
+        };
         let roles = Roles::of(&program.loaded, &caches, &counts, fixed.is_some())?;
         roles.require_embedder(embedder.is_some())?;
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
@@ -118,6 +139,8 @@ impl Decoder {
         Ok(Decoder {
             program,
             caches,
+            kept,
+            cache_type,
             fixed,
             roles,
             embedder,
@@ -154,6 +177,27 @@ impl Decoder {
     pub fn others(&self) -> &[String] {
         &self.roles.others
     }
+}
+
+/// # Errors
+/// `NotSupportedError` where caches cannot be kept in 8 bits.
+fn require_bytes(program: &Program, caches: &KvCaches) -> Result<()> {
+    let refuse = |found: String, allowed: &str| {
+        Err(Error::new(Kind::NotSupported, format!("found {found}, allowed {allowed} for cacheType 'int8'")))
+    };
+    if program.timeline.has_own_memory() {
+        return refuse("a context on a GPU".into(), "one on the CPU");
+    }
+    if caches.rows.is_empty() {
+        return refuse("a model with states alone".into(), "one with caches of keys and values");
+    }
+    for cache in &caches.rows {
+        let element = program.loaded.inputs().iter().find(|input| input.name == cache.past).map(|input| input.element());
+        if let Some(element) = element.filter(|element| !matches!(element, ElementType::Float | ElementType::Float16)) {
+            return refuse(format!("the cache {:?} of {}", cache.past, element.name()), "float32 and float16");
+        }
+    }
+    Ok(())
 }
 
 /// Whether caches grow only in the graph that stands for the model, for which it is known how much of them is filled.

@@ -1,11 +1,13 @@
 //! The plans of a decoder, by what a step works on.
 
-use super::Decoder;
 use super::inputs::{ConstantInput, Extent};
 use super::sequence::Sequence;
+use super::{CacheType, Decoder};
 use crate::error::Result;
 use crate::graph::{Graph, OperandId};
-use crate::program::caches::{Importing, Plan, StepGraph, aliased_input, for_all_given, for_all_lengths, given_bucket, refused};
+use crate::program::caches::{
+    Importing, Plan, StepGraph, aliased_input, for_all_given, for_all_lengths, given_bucket, in_bytes, refused,
+};
 use std::sync::{Arc, PoisonError};
 
 impl Decoder {
@@ -47,11 +49,20 @@ impl Decoder {
     }
 
     fn make(&self, extent: &Extent) -> Result<Plan> {
-        self.step_graph(extent, |rows| extent.way.rows(extent.tokens, rows))?.build(&self.program, &self.caches)
+        self.step_graph(extent, |rows| extent.way.rows(extent.tokens, rows))?.build(&self.program, &self.kept)
     }
 
     /// The graph for an extent, before it is compiled. `bucket` says for which lengths it is to be: for those that have its rows.
     pub(super) fn step_graph(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<StepGraph> {
+        let step_graph = self.step_graph_of_model(extent, bucket)?;
+        match self.cache_type {
+            CacheType::Model => Ok(step_graph),
+            CacheType::Int8 => Ok(StepGraph { graph: in_bytes(step_graph.graph, &self.caches.rows)?, ..step_graph }),
+        }
+    }
+
+    /// The same with caches as the model has them.
+    fn step_graph_of_model(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<StepGraph> {
         let Some(length) = extent.filled_up else { return self.step_graph_of_length(extent, &bucket) };
         let with_length = |length| {
             let step_graph = self.step_graph_of_length(&self.roles.with_given_length(extent, length), &bucket)?;

@@ -5,6 +5,7 @@
 //! of caches may be any: nothing follows an index in them.
 //!
 //! ```text
+//! the type of the caches: 0 for the model's, 1 for int8
 //! how many sequences; of each:
 //!   how many tokens, and caches
 //!   the tokens, 4 bytes each
@@ -13,10 +14,10 @@
 //! ```
 //! All numbers but tokens have 8 bytes.
 
-use super::Decoder;
 use super::inputs::Extent;
 use super::prefixes::Prefixes;
 use super::sequence::Sequence;
+use super::{CacheType, Decoder};
 use crate::disk_cache::{read_whole, write_whole};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Descriptor;
@@ -24,6 +25,9 @@ use crate::program::caches::{Allocator, Output, Rows, Span, refused};
 use crate::program::timeline_handle::Failures;
 use std::io::{self, Write};
 use std::path::Path;
+
+/// The number of the form of the file.
+const FORM: usize = 2;
 
 /// Beside rows: tokens, and the sizes of caches.
 const MOST_BESIDE: u64 = 64 << 20;
@@ -43,7 +47,8 @@ impl Decoder {
 
     /// What tells the model and its options from others.
     fn key(&self) -> Result<u128> {
-        let options = format!("{} {:?}", env!("CARGO_PKG_VERSION"), self.program.fp_math);
+        // Other forms of files have other keys.
+        let options = format!("{} {:?} {FORM}", env!("CARGO_PKG_VERSION"), self.program.fp_math);
         self.key.get_or_init(|| self.program.loaded.fingerprint(&options)).clone()
     }
 
@@ -55,7 +60,7 @@ impl Decoder {
         self.require_saving()?;
         let key = self.key()?;
         let all: Vec<(Sequence, Vec<Rows>)> = prefixes.all().into_iter().filter_map(whole).collect();
-        write_whole(path, key, |file| write(file, &all))
+        write_whole(path, key, |file| write(file, self.cache_type, &all))
     }
 
     /// Keeps what was saved.
@@ -66,7 +71,16 @@ impl Decoder {
         self.require_saving()?;
         let most = (prefixes.most() as u64).saturating_add(MOST_BESIDE);
         let bytes = read_whole(path, self.key()?, most)?;
-        let saved = parsed(&bytes).ok_or_else(|| Error::new(Kind::Operation, "found a file of another form (internal error)"))?;
+        let parsed =
+            parsed(&bytes).ok_or_else(|| Error::new(Kind::Operation, "found a file of another form (internal error)"))?;
+        let (cache_type, saved) = parsed;
+        if cache_type != self.cache_type {
+            let [found, allowed] = [cache_type, self.cache_type].map(|cache_type| match cache_type {
+                CacheType::Model => "'model'",
+                CacheType::Int8 => "'int8'",
+            });
+            return Err(Error::new(Kind::Operation, format!("found a file with the cacheType {found}, allowed {allowed}")));
+        }
         if saved.is_empty() {
             return Ok(());
         }
@@ -98,7 +112,7 @@ impl Decoder {
         let of = |number: usize| {
             plan.outputs.iter().find(|(output, _)| *output == Output::Cache(number)).map(|(_, like)| like.clone())
         };
-        let all = (0..self.caches.rows.len()).map(of).collect::<Option<Vec<Descriptor>>>();
+        let all = (0..self.kept.rows.len()).map(of).collect::<Option<Vec<Descriptor>>>();
         all.ok_or_else(|| refused("found a cache that no step appends to"))
     }
 }
@@ -116,10 +130,11 @@ fn whole(sequence: Sequence) -> Option<(Sequence, Vec<Rows>)> {
     Some((sequence, rows))
 }
 
-fn write(file: &mut dyn Write, all: &[(Sequence, Vec<Rows>)]) -> io::Result<()> {
+fn write(file: &mut dyn Write, cache_type: CacheType, all: &[(Sequence, Vec<Rows>)]) -> io::Result<()> {
     fn number(file: &mut dyn Write, number: usize) -> io::Result<()> {
         file.write_all(&(number as u64).to_le_bytes())
     }
+    number(file, usize::from(cache_type == CacheType::Int8))?;
     number(file, all.len())?;
     for (sequence, caches) in all {
         number(file, sequence.tokens.len())?;
@@ -147,7 +162,7 @@ struct Saved<'a> {
 }
 
 /// What bytes say; nothing where they are of another form.
-fn parsed(mut rest: &[u8]) -> Option<Vec<Saved<'_>>> {
+fn parsed(mut rest: &[u8]) -> Option<(CacheType, Vec<Saved<'_>>)> {
     fn part<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
         let (part, after) = rest.split_at_checked(length)?;
         *rest = after;
@@ -158,6 +173,11 @@ fn parsed(mut rest: &[u8]) -> Option<Vec<Saved<'_>>> {
         *rest = after;
         u64::from_le_bytes(*bytes).try_into().ok()
     }
+    let cache_type = match number(&mut rest)? {
+        0 => CacheType::Model,
+        1 => CacheType::Int8,
+        _ => return None,
+    };
     let count = number(&mut rest)?;
     let mut all = Vec::new();
     for _ in 0..count {
@@ -175,7 +195,7 @@ fn parsed(mut rest: &[u8]) -> Option<Vec<Saved<'_>>> {
         }
         all.push(Saved { tokens: ids, caches: of_caches });
     }
-    rest.is_empty().then_some(all)
+    rest.is_empty().then_some((cache_type, all))
 }
 
 #[cfg(test)]
@@ -188,29 +208,31 @@ mod tests {
 
     /// Two tokens, and caches with rows of 3 bytes and of none.
     fn file() -> Vec<u8> {
-        let numbers = [number(1), number(2), number(2)].concat();
+        let numbers = [number(1), number(1), number(2), number(2)].concat();
         [&numbers[..], &[7, 0, 0, 0, 8, 1, 0, 0], &number(3), &number(0), &[1, 2, 3, 4, 5, 6]].concat()
     }
 
     #[test]
     fn files_of_any_bytes_are_read_or_refused() {
         let rows: &[u8] = &[1, 2, 3, 4, 5, 6];
-        assert_eq!(parsed(&file()), Some(vec![Saved { tokens: vec![7, 264], caches: vec![(3, rows), (0, &[])] }]));
-        assert_eq!(parsed(&number(0)), Some(vec![]));
+        let saved = Saved { tokens: vec![7, 264], caches: vec![(3, rows), (0, &[])] };
+        assert_eq!(parsed(&file()), Some((CacheType::Int8, vec![saved])));
+        assert_eq!(parsed(&[number(0), number(0)].concat()), Some((CacheType::Model, vec![])));
+        assert_eq!(parsed(&[number(2), number(0)].concat()), None);
         for length in 0..file().len() {
             assert_eq!(parsed(&file()[..length]), None, "cut to {length}");
         }
         assert_eq!(parsed(&[&file()[..], &[0]].concat()), None);
         // Numbers that are too large for anything.
-        for place in (0..24).chain(32..48) {
+        for place in (0..32).chain(40..56) {
             for value in [0x7F, 0xFF] {
                 let mut file = file();
                 file[place] = value;
                 assert_eq!(parsed(&file), None, "{value} at {place}");
             }
         }
-        assert_eq!(parsed(&[number(u64::MAX), number(u64::MAX), number(u64::MAX)].concat()), None);
+        assert_eq!(parsed(&[number(0), number(u64::MAX), number(u64::MAX), number(u64::MAX)].concat()), None);
         // A sequence of nothing.
-        assert_eq!(parsed(&[number(1), number(0), number(0)].concat()), None);
+        assert_eq!(parsed(&[number(0), number(1), number(0), number(0)].concat()), None);
     }
 }

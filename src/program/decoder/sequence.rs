@@ -182,7 +182,7 @@ impl Decoder {
         let span = Span { padding, had: extent.rows - padding, new };
         let &Extent { keeps_all, .. } = extent;
         let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0, keeps_all };
-        sequence.rows.resize_with(self.caches.rows.len(), || None);
+        sequence.rows.resize_with(self.kept.rows.len(), || None);
         let Sequence { rows, states, given, .. } = sequence;
         (span, DecoderStep { decoder: self, plan, rows, states, given, tokens, wants_logits })
     }

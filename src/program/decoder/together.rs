@@ -341,7 +341,7 @@ impl Decoder {
             let piece = group.piece.as_ref().map(|extent| (step_graph_of(extent), extent.tokens));
             let piece = piece.map(|(graph, tokens)| graph.map(|graph| (graph, tokens))).transpose()?;
             let piece = piece.as_ref().map(|(graph, tokens)| (&**graph, *tokens));
-            step_graph_of(&group.extent)?.build_joined(group.sequences, piece, &self.program, &self.caches)
+            step_graph_of(&group.extent)?.build_joined(group.sequences, piece, &self.program, &self.kept)
         };
         self.together.plans.plan(group, make)
     }

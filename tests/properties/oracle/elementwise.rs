@@ -317,6 +317,28 @@ pub fn dynamic_quantization(call: &Call) -> Vec<Expected> {
     vec![output, number(DataType::Float32, of_scale), number(DataType::Uint8, Element::OneOf(zero_points.clone()))]
 }
 
+/// Numbers along an axis, by the greatest of their magnitudes. Those that are infinite or none have no scale.
+pub fn quantization_along(call: &Call) -> Vec<Expected> {
+    let (input, axis) = (call.operand("input"), call.unsigned("axis").expect("an axis"));
+    // The scale at a position, and whether it is a usual one: what is left of the smallest numbers is open, as it is on GPUs.
+    let scale_at = |position: &[usize]| {
+        let line = (0..input.shape[axis]).map(|i| input.float(&super::with(position, axis, i)));
+        let most = line.fold(0.0f64, |most, x| if x.is_nan() { f64::INFINITY } else { most.max(x.abs()) });
+        let is_usual = most == 0.0 || (1e-30..1e38).contains(&most);
+        is_usual.then_some((most / 127.0).max(f64::from(f32::MIN_POSITIVE)))
+    };
+    let output = by_position(DataType::Int8, input.shape.clone(), |position| match scale_at(position) {
+        Some(scale) => quantized(DataType::Int8, input.float(position) / scale, 0),
+        None => Element::Anything,
+    });
+    let mut shape = input.shape.clone();
+    shape[axis] = 1;
+    let scales = by_position(DataType::Float32, shape, |position| {
+        scale_at(position).map_or(Element::Anything, |scale| Element::ulps(scale, 4))
+    });
+    vec![output, scales]
+}
+
 /// The rounded quotient and the zero point, limited to the range of the type. NaN, which the specification does not
 /// mention, may be anything. The quotient has an error that decides where it lies halfway between two integers.
 fn quantized(data_type: DataType, quotient: f64, zero_point: i128) -> Element {

@@ -42,7 +42,7 @@ impl Patterns {
         let output = TensorDesc { data_type: pattern.output.data_type, shape: &shape, constant: None, order: None };
         let problem = Problem {
             prologue: &pattern.prologue,
-            dequantized: &[],
+            dequantized: &pattern.dequantized,
             op: &pattern.op,
             fused: &[],
             inputs: &inputs,

@@ -22,7 +22,7 @@ lists! {
     /// Products of integers: those that are dequantized first ([`Problem::dequantized`]), and those of bytes.
     INTEGER_PRODUCTS: [integer::depthwise::DEPTHWISE, integer::depthwise::DEPTHWISE_DEQUANTIZED, integer::PACKED, integer::computed::BATCHED];
     CAST: [quantize::CONVERT, elementwise::CHAIN];
-    QUANTIZE: [quantize::CONVERT, quantize::DYNAMIC];
+    QUANTIZE: [quantize::CONVERT, quantize::DYNAMIC, quantize_lines::LINES];
     ARG: [arg::ROWS, arg::columns::COLUMNS];
     CONCAT: [concat::COPY];
     TRANSPOSE_BYTES: [reorder::BYTES];
@@ -85,11 +85,11 @@ pub fn implementations() -> impl Iterator<Item = &'static Implementation> {
 
 /// The list for a problem.
 fn list(problem: &Problem<'_>) -> List {
-    if !problem.dequantized.is_empty() {
-        return INTEGER_PRODUCTS;
-    }
     let is_float = problem.output.data_type == DataType::Float32;
     let has_prologue = !problem.prologue.is_empty();
+    if !problem.dequantized.is_empty() {
+        return if has_prologue { ATTENTION } else { INTEGER_PRODUCTS };
+    }
     let of_floats = |list| if is_float { list } else { NONE };
     match problem.op.by_family() {
         ByFamily::Elementwise(Elementwise::QuantizeLinear(_) | Elementwise::DequantizeLinear(_)) => QUANTIZE,
@@ -100,7 +100,7 @@ fn list(problem: &Problem<'_>) -> List {
         ByFamily::Concat(_) => CONCAT,
         ByFamily::Conv2d(_) => of_floats(if has_prologue { FUSED_CONV } else { CONV }),
         ByFamily::ConvTranspose2d(_) => of_floats(CONV_TRANSPOSE),
-        ByFamily::DynamicQuantizeLinear(_) => QUANTIZE,
+        ByFamily::DynamicQuantizeLinear(_) | ByFamily::QuantizeAlong(_) => QUANTIZE,
         ByFamily::ExpertMatmul(_) => of_floats(EXPERTS),
         ByFamily::Gemm(_) => of_floats(MATMUL),
         ByFamily::Gru(_) | ByFamily::Lstm(_) | ByFamily::QuantizedLstm(_) => of_floats(RECURRENT),

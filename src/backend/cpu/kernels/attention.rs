@@ -1,12 +1,12 @@
-//! Attention of float32: softmax(q k · scale + mask) v, with a number in the place of NaN, if that is asked for, some queries at a time, whose scores stay in the cache.
+//! Attention of float32, or of keys and values that are dequantized to it: softmax(q k · scale + mask) v, with a number in the place of NaN, if that is asked for, some queries at a time, whose scores stay in the cache.
 //!
 //! The scores of a query are all there before the first power is consumed, so the results are those of the operators one after
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
+use super::attention_lines::{Lines, Operand, Scales, TOGETHER, dequantized};
 use super::bf16;
 use super::epilogue::Epilogue;
-use super::gemv;
 use super::matmul::{distances, places};
 use super::product::{Left, RightView, is_crowded, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, TensorDesc, require, with_scratch};
@@ -36,6 +36,8 @@ struct Attention {
     /// What is done to scores before the softmax, and, of what is added, where it begins for each stack.
     ops: Vec<ScoreOp>,
     masks: Vec<MaskOperand>,
+    /// Those of keys and values that are bytes.
+    scales: Option<[Scales; 2]>,
     /// See [`Weigh::instead_of_nan`].
     instead_of_nan: f32,
     epilogue: Epilogue,
@@ -50,7 +52,7 @@ struct Attention {
 }
 
 /// So many keys at a time are left out: the others are summed in the same order then.
-const LEFT_OUT: usize = 64;
+const LEFT_OUT: usize = TOGETHER;
 
 /// The tensor that an op adds, and where it begins for each stack; none for other ops.
 type MaskOperand = Option<(OperandId, Vec<usize>)>;
@@ -75,7 +77,10 @@ impl Kernel for Attention {
     }
 
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
-        let [q, k, v] = self.operands.map(|id| arguments.input(id).elements::<f32>());
+        let [q, keys, values] = self.operands;
+        let q = arguments.input(q).elements::<f32>();
+        let [of_keys, of_values] = self.scales.as_ref().map_or([None; 2], |[keys, values]| [Some(keys), Some(values)]);
+        let read = [Operand::new(keys, of_keys, arguments), Operand::new(values, of_values, arguments)];
         let mask_of = |mask: &MaskOperand| match mask {
             Some((id, _)) => arguments.input(*id).elements::<f32>(),
             None => &[],
@@ -99,16 +104,16 @@ impl Kernel for Attention {
         let cost = self.positions.len().saturating_mul(self.sizes.cost());
         if self.is_few {
             for_each_job(self.shared.len() * jobs_of_one, cost, |job| {
-                self.few(self.shared[job / jobs_of_one].clone(), queries_of(job), [q, k, v], masks_of, output, &tensors)
+                self.few(self.shared[job / jobs_of_one].clone(), queries_of(job), (q, read), masks_of, output, &tensors)
             });
             return;
         }
         for_each_job(self.positions.len() * jobs_of_one, cost, |job| {
             let (stack, queries) = (job / jobs_of_one, queries_of(job));
             let first = queries.start;
-            let [query, key, value, place] = self.positions[stack];
+            let [query, .., place] = self.positions[stack];
             let masks = masks_of(stack);
-            let part = Queries { attention: self, masks: &masks, q: &q[query..], k: &k[key..], v: &v[value..], queries };
+            let part = Queries { attention: self, masks: &masks, q: &q[query..], stack, read, queries };
             let origin = Origin { place: place + first * self.sizes.output_stride, stride: self.sizes.output_stride };
             // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
             // stack have different queries.
@@ -135,7 +140,7 @@ impl Attention {
         &self,
         stacks: Range<usize>,
         of_stack: Range<usize>,
-        [q, k, v]: [&[f32]; 3],
+        (q, read): (&[f32], [Operand<'_>; 2]),
         masks_of: impl Fn(usize) -> SmallVec<[Mask<'a>; 4]>,
         output: Output<'_>,
         tensors: &[Stored<'_>],
@@ -146,11 +151,12 @@ impl Attention {
         let hidden = self.hidden(&masks_of(stacks.start));
         let keys = keys - hidden;
         let rows = stacks.len() * queries;
-        let [_, key, value, _] = self.positions[stacks.start];
-        let (key, value) = (key + hidden * sizes.key_strides[1], value + hidden * sizes.value_strides[0]);
-        with_scratch(rows * (depth + keys + columns), |scratch| {
+        let [of_keys, of_values] = self.lines(read, stacks.start, hidden);
+        let room = Lines::room(read[0], rows, depth.max(columns));
+        with_scratch(rows * (depth + keys + columns) + room, |scratch| {
             let (of_queries, rest) = scratch.split_at_mut(rows * depth);
-            let (scores, results) = rest.split_at_mut(rows * keys);
+            let (scores, rest) = rest.split_at_mut(rows * keys);
+            let (results, room) = rest.split_at_mut(rows * columns);
             for row in 0..rows {
                 let [query, ..] = self.positions[stacks.start + row / queries];
                 let first = query + (of_stack.start + row % queries) * sizes.query_strides[0];
@@ -158,7 +164,7 @@ impl Attention {
                     *element = q[first + i * sizes.query_strides[1]];
                 }
             }
-            gemv::dot_products(gemm.isa, of_queries, depth, &k[key..], sizes.key_strides[1], scores);
+            of_keys.dot_products(gemm.isa, of_queries, depth, scores, room);
             for (number, stack) in stacks.clone().enumerate() {
                 let mut masks = masks_of(stack);
                 for (mask, op) in masks.iter_mut().zip(ops) {
@@ -170,7 +176,7 @@ impl Attention {
                 let scores = &mut scores[number * queries * keys..][..queries * keys];
                 Weigh { ops, masks, first_query: of_stack.start, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
             }
-            gemv::weighted_sums(gemm.isa, scores, keys, &v[value..], sizes.value_strides[0], results);
+            of_values.weighted_sums(gemm.isa, scores, keys, results, room);
             for (number, stack) in stacks.enumerate() {
                 let place = self.positions[stack][3] + of_stack.start * sizes.output_stride;
                 // SAFETY: stacks have different positions, which were made so that their outputs do not overlap, and jobs of one
@@ -190,6 +196,13 @@ impl Attention {
 }
 
 impl Attention {
+    /// The keys and the values of a stack, but for some in front.
+    fn lines<'a>(&self, read: [Operand<'a>; 2], stack: usize, hidden: usize) -> [Lines<'a>; 2] {
+        let Sizes { key_strides: [element, key], value_strides, .. } = self.sizes;
+        let [_, first_key, first_value, _] = self.positions[stack];
+        [read[0].lines(stack, first_key, [key, element], hidden), read[1].lines(stack, first_value, value_strides, hidden)]
+    }
+
     /// How many keys in front need not be looked at. One is left.
     fn hidden(&self, masks: &[Mask<'_>]) -> usize {
         let (Some(op), most) = (self.hiding, self.sizes.keys.saturating_sub(1)) else { return 0 };
@@ -210,13 +223,14 @@ impl Sizes {
     }
 }
 
-/// Some queries of a stack. All slices begin at the stack's first element.
+/// Some queries of a stack. The slices begin at the stack's first element.
 struct Queries<'a> {
     attention: &'a Attention,
     masks: &'a [Mask<'a>],
     q: &'a [f32],
-    k: &'a [f32],
-    v: &'a [f32],
+    stack: usize,
+    /// Keys and values.
+    read: [Operand<'a>; 2],
     queries: std::ops::Range<usize>,
 }
 
@@ -232,19 +246,15 @@ impl Queries<'_> {
         // Scores become the left operand of a product, which reads their rows where they are.
         let stride = if is_crowded(gemm, padded_keys) { padded_keys + gemm.columns } else { padded_keys };
         let panels = |columns: usize| columns.next_multiple_of(gemm.columns);
-        let lengths = [depth_steps * panels(keys), key_steps * panels(columns), gemm.rows * stride];
+        let room = Lines::room_to_pack(self.read[0], gemm, depth.max(keys));
+        let lengths = [depth_steps * panels(keys), key_steps * panels(columns), gemm.rows * stride, room];
+        let [of_keys, of_values] = self.attention.lines(self.read, self.stack, 0);
         with_scratch(lengths.iter().sum(), |scratch| {
             let mut rest = scratch;
-            let [key_panels, value_panels, scores] =
+            let [key_panels, value_panels, scores, room] =
                 lengths.map(|length| rest.split_off_mut(..length).expect("the scratch has them all"));
-            let pack = |panels: &mut [f32], depth: usize, columns: usize, elements: &[f32], strides: [usize; 2]| {
-                for (i, panel) in panels.chunks_exact_mut(gemm.steps(depth) * gemm.columns).enumerate() {
-                    let first = i * gemm.columns;
-                    gemm.pack_panel(first..columns.min(first + gemm.columns), depth, elements, strides, panel);
-                }
-            };
-            pack(key_panels, depth, keys, self.k, sizes.key_strides);
-            pack(value_panels, keys, columns, self.v, sizes.value_strides);
+            of_keys.pack_keys(gemm, depth, keys, key_panels, room);
+            of_values.pack_values(gemm, keys, columns, value_panels, room);
             // Tiles of nearly the same height.
             let tiles = queries.div_ceil(gemm.rows);
             for tile in 0..tiles {
@@ -307,6 +317,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     };
     let operands = [scores.a, scores.b, product.b];
     let [q, k, v] = operands.map(|id| problem.input(id));
+    let dequantized = dequantized(problem, [k, v])?;
     const RANK: Reject = Reject("operands of fewer than 2 dimensions");
     let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>().ok_or(RANK)?;
     let (_, &[_, keys]) = k.shape.split_last_chunk::<2>().ok_or(RANK)?;
@@ -350,6 +361,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
             true => (SCORES / (keys * shared.iter().map(Range::len).max().unwrap_or(1)).max(1)).clamp(1, queries.max(1)),
             false => queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows),
         };
+        let scales = dequantized.map(|ops| Scales::of(ops, &problem, stacks));
         let hiding = None;
         let kernel = Attention {
             gemm,
@@ -358,6 +370,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
             positions,
             ops,
             masks,
+            scales,
             instead_of_nan,
             epilogue,
             is_few,

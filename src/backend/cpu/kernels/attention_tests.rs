@@ -6,7 +6,7 @@ use crate::backend::cpu::reference;
 use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, ReplaceNan};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, ReplaceNan};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
@@ -287,5 +287,87 @@ fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
         }
         // All of them.
         assert!(run(isa, KEYS, 0.0, true).iter().all(|number| number.is_nan()));
+    }
+}
+
+/// Keys and values that are bytes with a scale for each key give what their numbers give, whether they are packed or not.
+#[test]
+fn bytes_are_read_as_their_numbers() {
+    for (queries, depth, keys, columns) in [(1, 64, 130, 64), (2, 33, 65, 7), (13, 40, 31, 33), (50, 64, 129, 96), (1, 1, 1, 1)] {
+        for is_turned in [false, true] {
+            reads_bytes([3, queries, depth, keys, columns], is_turned);
+        }
+    }
+}
+
+/// Keys [1, 2, depth, keys], each of them one line in memory if `is_turned`, and values [1, 2, keys, columns], for some query heads each.
+fn reads_bytes([group, queries, depth, keys, columns]: [usize; 5], is_turned: bool) {
+    let q = numbers(2 * group * queries * depth, 1);
+    let integers = |count: usize, seed: usize| -> Vec<i8> { (0..count).map(|i| ((i * 37 + seed) % 255) as u8 as i8).collect() };
+    let (k, v) = (integers(2 * depth * keys, 3), integers(2 * keys * columns, 5));
+    let (of_keys, of_values) = (numbers(2 * keys, 7), numbers(2 * keys, 8));
+    // In memory a line of keys is a key, or a number of all keys.
+    let key_of = |i: usize| i / (depth * keys) * keys + if is_turned { i / depth % keys } else { i % keys };
+    let numbers_of_keys: Vec<f32> = k.iter().enumerate().map(|(i, &byte)| f32::from(byte) * of_keys[key_of(i)]).collect();
+    let numbers_of_values: Vec<f32> = v.iter().enumerate().map(|(i, &byte)| f32::from(byte) * of_values[i / columns]).collect();
+    let zeros = vec![0i8; 2 * keys];
+    let scale = [0.2f32];
+    let (order, id) = ([0, 1, 2, 4, 3], OperandId);
+    let shapes: [&[usize]; 5] = [
+        &[1, 2, group, queries, depth],
+        &[1, 2, 1, depth, keys],
+        &[1, 2, 1, keys, columns],
+        &[1, 2, 1, 1, keys],
+        &[1, 2, 1, keys, 1],
+    ];
+    let output_shape = [1, 2, group, queries, columns];
+    let prologue: [Op; 3] = [
+        Matmul { a: id(0), b: id(1) }.into(),
+        Binary { kind: BinaryKind::Mul, a: RUNNING, b: id(3) }.into(),
+        Softmax { input: RUNNING, axis: 4 }.into(),
+    ];
+    let op = Matmul { a: RUNNING, b: id(2) }.into();
+    let dequantize =
+        |input, scale, zero_point| DequantizeLinear { input: id(input), scale: id(scale), zero_point: id(zero_point) };
+    let dequantized: [Op; 2] = [dequantize(1, 4, 6).into(), dequantize(2, 5, 7).into()];
+    let float = |shape, data| View::new(DataType::Float32, shape, bytemuck::cast_slice(data));
+    let int8 = |shape, data| View::new(DataType::Int8, shape, bytemuck::cast_slice(data));
+    let plain =
+        [float(shapes[0], &q), float(shapes[1], &numbers_of_keys), float(shapes[2], &numbers_of_values), float(&[1], &scale)];
+    let in_bytes = [
+        float(shapes[0], &q),
+        int8(shapes[1], &k),
+        int8(shapes[2], &v),
+        float(&[1], &scale),
+        float(shapes[3], &of_keys),
+        float(shapes[4], &of_values),
+        int8(shapes[3], &zeros),
+        int8(shapes[4], &zeros),
+    ];
+    let run = |isa, views: &[View<'_>], dequantized: &[Op]| {
+        let known: Vec<TensorDesc<'_>> = views
+            .iter()
+            .enumerate()
+            .map(|(i, view)| TensorDesc {
+                data_type: view.data_type,
+                shape: view.shape,
+                constant: matches!(i, 3 | 6 | 7).then_some(view.bytes().into()),
+                order: (i == 1 && is_turned).then_some(&order),
+            })
+            .collect();
+        let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
+        let problem = Problem { prologue: &prologue, dequantized, op: &op, fused: &[], inputs: &known, output, workspace: None };
+        let kernel = first(&problem, &Target::with(isa, 1)).kernel;
+        let mut found = vec![f32::NAN; output_shape.iter().product()];
+        let bytes = bytemuck::cast_slice_mut(&mut found);
+        kernel.compute(&mut Arguments::new(views, &mut [ViewMut { data_type: DataType::Float32, shape: &output_shape, bytes }]));
+        found
+    };
+    for isa in instruction_sets() {
+        let (found, expected) = (run(isa, &in_bytes, &dequantized), run(isa, &plain, &[]));
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
+            assert!(is_near, "{}, {queries} x {depth} x {keys} x {columns} at {i}: {found}, not {expected}", isa.name);
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod arg;
 pub mod attention;
+mod attention_lines;
 #[cfg(test)]
 mod attention_tests;
 pub mod bf16;
@@ -36,6 +37,7 @@ mod plain;
 pub mod pool;
 mod product;
 pub mod quantize;
+pub mod quantize_lines;
 pub mod recurrent;
 #[cfg(test)]
 mod recurrent_tests;

@@ -65,6 +65,7 @@ pub fn execute(op: &Op, arguments: &mut Arguments<'_, '_>) {
         ByFamily::CumulativeSum(op) => cumulative::cumulative_sum(op, arguments),
         ByFamily::Determinant(op) => determinant::determinant(op, arguments),
         ByFamily::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(op, arguments),
+        ByFamily::QuantizeAlong(op) => quantized::quantize_along(op, arguments),
         ByFamily::Expand(op) => movement::expand(op, arguments),
         ByFamily::ExpertMatmul(op) => expert_matmul::expert_matmul(op, arguments),
         ByFamily::Gather(op) => gather::gather(op, arguments),

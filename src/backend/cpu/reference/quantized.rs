@@ -5,7 +5,9 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::DataType;
 use crate::graph::OperandId;
-use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul, extremes, of_range};
+use crate::graph::ops::quantized::{
+    DynamicQuantizeLinear, QuantizeAlong, QuantizedMatmul, extremes, magnitude, of_magnitude, of_range,
+};
 
 /// The integers of a tensor of bytes.
 fn integers<'a>(view: &View<'a>) -> impl Fn(usize) -> i32 + Sync + use<'a> {
@@ -60,6 +62,22 @@ pub fn dynamic_quantize_linear(op: &DynamicQuantizeLinear, arguments: &mut Argum
     }
 }
 
+pub fn quantize_along(op: &QuantizeAlong, arguments: &mut Arguments<'_, '_>) {
+    let input = arguments.input(op.input);
+    let numbers = input.elements::<f32>();
+    let (axis, inner) = (op.axis as usize, input.shape[op.axis as usize + 1..].iter().product::<usize>());
+    let size = input.shape[axis];
+    let [output, scales] = arguments.outputs() else { unreachable!("there are two outputs") };
+    for (i, scale) in scales.elements::<f32>().iter_mut().enumerate() {
+        let place = |k: usize| (i / inner * size + k) * inner + i % inner;
+        *scale = of_magnitude(magnitude((0..size).map(|k| numbers[place(k)])));
+        for k in 0..size {
+            let steps = (numbers[place(k)] / *scale).round_ties_even();
+            output.bytes[place(k)] = (steps.clamp(-127.0, 127.0) as i8).cast_unsigned();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::backend::cpu::reference::testing::{Tensor, run};
@@ -101,5 +119,21 @@ mod tests {
         assert_eq!(quantized(&[-1.0, -2.1, -1.3, -2.5, -3.34, -4.0]), (vec![191, 121, 172, 96, 42, 0], 4.0 / 255.0, 255));
         assert_eq!(quantized(&[1.0, 2.0, 51.0]), (vec![5, 10, 255], 51.0 / 255.0, 0));
         assert_eq!(quantized(&[0.0, -0.0]), (vec![0, 0], 1.0, 0));
+    }
+
+    #[test]
+    fn each_line_has_the_scale_of_its_greatest_number() {
+        let quantized = |shape: &[u32], axis, numbers: &[f32]| {
+            let outputs =
+                run("quantizeAlong", &[Tensor::of(shape, numbers.to_vec())], vec![Operand(OperandId(0)), Unsigned(axis)]);
+            (outputs[0].elements::<i8>(), outputs[1].elements::<f32>())
+        };
+        assert_eq!(quantized(&[2, 2], 1, &[1.0, -2.0, 0.0, -0.0]), (vec![64, -127, 0, 0], vec![2.0 / 127.0, f32::MIN_POSITIVE]));
+        assert_eq!(quantized(&[2, 2], 0, &[127.0, -2.5, 1.5, -1.0]).1, [1.0, 2.5 / 127.0]);
+        assert_eq!(quantized(&[2, 2], 0, &[127.0, -2.5, 1.5, -1.0]).0, [127, -127, 2, -51]);
+        // What is not a number stays that, for the whole line.
+        let (bytes, scales) = quantized(&[3], 0, &[f32::NAN, 1.0, 2.0]);
+        assert!(scales[0].is_nan() && bytes == [0, 0, 0]);
+        assert_eq!(quantized(&[2], 0, &[f32::INFINITY, 1.0]), (vec![0, 0], vec![f32::INFINITY]));
     }
 }

@@ -117,6 +117,7 @@ fn one(lowering: &mut Lowering<'_>, op: &Op, operands: &Operands) -> Result<()> 
         ByFamily::CumulativeSum(op) => cumulative::cumulative_sum(lowering, op, operands),
         ByFamily::Determinant(op) => determinant::determinant(lowering, op, operands),
         ByFamily::DynamicQuantizeLinear(op) => quantized::dynamic_quantize_linear(lowering, op, operands),
+        ByFamily::QuantizeAlong(op) => quantized::quantize_along(lowering, op, operands),
         ByFamily::Expand(op) => movement::expand(lowering, op, operands),
         ByFamily::ExpertMatmul(op) => expert_matmul::expert_matmul(lowering, op, operands),
         ByFamily::Gather(op) => gather::gather(lowering, op, operands),

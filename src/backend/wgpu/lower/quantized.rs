@@ -3,12 +3,12 @@
 use super::kernel::Kernel;
 use super::lowering::{Lowering, Operands, Tensor};
 use super::reduce::formula;
-use super::reduction::Reduction;
+use super::reduction::{Formula, Reduction};
 use crate::backend::strided::Strided;
-use crate::backend::wgpu::shader::{Scalar, size};
+use crate::backend::wgpu::shader::{Scalar, real, size};
 use crate::error::Result;
 use crate::graph::DataType;
-use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizedMatmul};
+use crate::graph::ops::quantized::{DynamicQuantizeLinear, QuantizeAlong, QuantizedMatmul};
 use crate::graph::ops::reduce::ReduceKind;
 
 /// An invocation sums up one element: exact sums of integers have no form that tiles in registers would share with floats.
@@ -77,6 +77,32 @@ pub fn dynamic_quantize_linear(lowering: &mut Lowering<'_>, op: &DynamicQuantize
             }
             kernel.declare(functions).each(lowering, tensor, text)?;
         }
+    }
+    Ok(())
+}
+
+pub fn quantize_along(lowering: &mut Lowering<'_>, op: &QuantizeAlong, operands: &Operands) -> Result<()> {
+    let input = operands.input(op.input);
+    let [output, scale] = operands.outputs() else { unreachable!("there are two outputs") };
+    let formula = Formula {
+        result: format!("return max(a / 127.0f, {});", real(f32::MIN_POSITIVE)),
+        ..Formula::scalar(Scalar::F32, "0.0f".to_owned(), "abs_f32(x)".to_owned(), Scalar::F32.call("max", &["a", "b"]))
+    };
+    let reduced = (0..input.shape.len()).map(|axis| axis == op.axis as usize).collect();
+    let found = match lowering.is_read(scale) {
+        true => scale.clone(),
+        false => {
+            let mut shape = input.shape.clone();
+            shape[op.axis as usize] = 1;
+            lowering.temporary(DataType::Float32, &shape)?
+        }
+    };
+    Reduction { label: "quantizeAlong, scale", input, reduced, formula }.lower(lowering, &found)?;
+    if lowering.is_read(output) {
+        let place = Strided::broadcast(&found.shape, &input.shape).at("i");
+        let mut kernel = Kernel::new("quantizeAlong").reads(lowering, "scale", &found);
+        kernel.add_reads(lowering, "input", input);
+        kernel.each(lowering, output, &format!("return quantize_i32(input(i), scale({place}), 0i, -127i, 127i);"))?;
     }
     Ok(())
 }
