@@ -4,7 +4,8 @@
 
 const { spawn, spawnSync } = require('node:child_process');
 const { once } = require('node:events');
-const { mkdtempSync, rmSync } = require('node:fs');
+const { mkdtempSync } = require('node:fs');
+const { rm } = require('node:fs/promises');
 const os = require('node:os');
 const path = require('node:path');
 
@@ -26,7 +27,7 @@ class Browser {
 
   constructor(program) {
     const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--no-first-run', '--remote-debugging-pipe', `--user-data-dir=${this.#folder}`];
-    this.#child = spawn(program, [...flags, 'about:blank'], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+    this.#child = spawn(program, [...flags, 'about:blank'], { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
     let text = '';
     this.#child.stdio[4].setEncoding('utf8').on('data', (part) => {
       const messages = (text + part).split('\0');
@@ -80,9 +81,16 @@ class Browser {
   }
 
   async close() {
-    this.#child.kill('SIGKILL');
-    if (this.#child.exitCode === null && this.#child.signalCode === null) await once(this.#child, 'exit');
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 10 });
+    const ended = this.#child.exitCode === null && this.#child.signalCode === null ? once(this.#child, 'exit') : undefined;
+    // With its children, which write into the folder, too. They may take a moment to end: only this rm() waits before it tries again.
+    try {
+      process.kill(-this.#child.pid, 'SIGKILL');
+    } catch (error) {
+      // It has ended by itself.
+      if (error.code !== 'ESRCH') throw error;
+    }
+    await ended;
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 
