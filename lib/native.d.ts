@@ -352,8 +352,10 @@ export function readValue(value: Handle): ArrayBuffer;
 export function writeValue(value: Handle, view: ArrayBufferView, isPast: 0 | 1): void;
 export function dropValue(value: Handle): void;
 
-/** Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. */
-/** `embedder` is the model that embeds tokens, or 0. */
+/**
+ * Finds out what the inputs of a model that makes text mean; settles with the names of those that need a value. `embedder` is the model that embeds
+ * tokens, or 0; `isInt8` keeps keys and values in 8 bits.
+ */
 export function openDecoder(request: Request, model: Handle, embedder: Handle | 0, isInt8: boolean): Handle;
 export function closeDecoder(decoder: Handle): void;
 type PrefixFigures = [bytes: number, sequences: number, hits: number, misses: number, reused: number];

@@ -20,7 +20,7 @@ class DeviceTasks {
   /** Those that are being made. @type {Set<Promise<void>>} */
   #unsure = new Set();
   /** Dispatches whose steps somebody wants, and does not have yet. @type {Set<Promise<void>>} */
-  #untold = new Set();
+  #pendingSteps = new Set();
   /** Handles of the timeline. @type {Map<number, any>} */
   #graphs = new Map();
   #isServing = false;
@@ -112,7 +112,7 @@ class DeviceTasks {
   /** All that was asked for before has been done, or it is known why not. */
   catchUp(number) {
     this.#report(number, async () => {
-      await Promise.all([...this.#unsure, ...this.#untold]);
+      await Promise.all([...this.#unsure, ...this.#pendingSteps]);
       return [];
     });
   }
@@ -127,7 +127,7 @@ class DeviceTasks {
       const buffer = new ArrayBuffer(storage.byteLength);
       await ask((request) => this.#timeline.readTensor(request, storage, buffer));
       // Whoever has the results has the steps that computed them.
-      await Promise.all(this.#untold);
+      await Promise.all(this.#pendingSteps);
       return [buffer];
     });
   }
@@ -146,15 +146,15 @@ class DeviceTasks {
   }
 
   dispatch(graph, tensors, watch) {
-    const told = withLent(watch, async () => {
+    const noted = withLent(watch, async () => {
       /** @type {Promise<void> | undefined} */
       let steps;
       this.#attempt(tensors, () => (steps = this.#timeline.dispatchFor(this.#graph(graph), tensors.map((tensor) => this.#storage(tensor)), watch)));
       await steps;
     });
     if (watch === 0) return;
-    this.#untold.add(told);
-    told.then(() => this.#untold.delete(told));
+    this.#pendingSteps.add(noted);
+    noted.then(() => this.#pendingSteps.delete(noted));
   }
 
   compute(number, graph, inputs, wanted, watch) {
