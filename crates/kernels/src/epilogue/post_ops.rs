@@ -320,6 +320,21 @@ impl OnVectors for Apply<'_> {
     }
 }
 
+/// Chooses what `$rows` does by the operation: `x` is the value so far, `y` the other one.
+macro_rules! by_operation {
+    ($operation:expr, $rows:ident) => {
+        match $operation {
+            Operation::Add => $rows!(|x, y| x.add(y)),
+            Operation::Mul => $rows!(|x, y| x.mul(y)),
+            Operation::Sub => $rows!(|x, y| x.sub(y)),
+            Operation::SubFrom => $rows!(|x, y| y.sub(x)),
+            Operation::Div => $rows!(|x, y| x.div(y)),
+            Operation::DivInto => $rows!(|x, y| y.div(x)),
+            Operation::Slope => $rows!(|x, y| x.if_below(V::splat(0.0), x.mul(y), x)),
+        }
+    };
+}
+
 #[inline(always)]
 fn with_number<V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, number: f32) {
     let number = V::splat(number);
@@ -331,15 +346,7 @@ fn with_number<V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, number:
             }
         };
     }
-    match operation {
-        Operation::Add => rows!(|x, y| x.add(y)),
-        Operation::Mul => rows!(|x, y| x.mul(y)),
-        Operation::Sub => rows!(|x, y| x.sub(y)),
-        Operation::SubFrom => rows!(|x, y| y.sub(x)),
-        Operation::Div => rows!(|x, y| x.div(y)),
-        Operation::DivInto => rows!(|x, y| y.div(x)),
-        Operation::Slope => rows!(|x, y| x.if_below(V::splat(0.0), x.mul(y), x)),
-    }
+    by_operation!(operation, rows);
 }
 
 /// `numbers` gives those beside a piece with this place and length.
@@ -354,15 +361,7 @@ fn with_numbers<'a, V: Vector>(operation: Operation, pieces: &mut Pieces<'_>, nu
             }
         };
     }
-    match operation {
-        Operation::Add => rows!(|x, y| x.add(y)),
-        Operation::Mul => rows!(|x, y| x.mul(y)),
-        Operation::Sub => rows!(|x, y| x.sub(y)),
-        Operation::SubFrom => rows!(|x, y| y.sub(x)),
-        Operation::Div => rows!(|x, y| x.div(y)),
-        Operation::DivInto => rows!(|x, y| y.div(x)),
-        Operation::Slope => rows!(|x, y| x.if_below(V::splat(0.0), x.mul(y), x)),
-    }
+    by_operation!(operation, rows);
 }
 
 /// Numbers that are widened at a time.
