@@ -307,7 +307,7 @@ test('the package says how it is installed where it is missing', () => {
   expect(said).toMatch(/need a separate package, which is not installed. Run "npm install @webnn-node\/constrain@\d+\.\d+\.\d+"\./);
 });
 
-test('a native part of another version is refused with both versions', () => {
+test('a native part of another version, or that does not load, is refused with what to do', () => {
   const { execFileSync } = require('node:child_process');
   const place = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-version-'));
   const from = path.join(__dirname, '..', 'packages', 'constrain');
@@ -325,6 +325,8 @@ test('a native part of another version is refused with both versions', () => {
   const { version } = require('../packages/constrain/package.json');
   expect(use(`exports.version = () => '0.0.9';`)).toMatch(new RegExp(`JavaScript is of version ${version}, .* version 0\\.0\\.9`));
   expect(use('')).toMatch(/the native part is of version unknown/);
+  const damaged = `throw Object.assign(new Error('file too short'), { code: 'ERR_DLOPEN_FAILED' });`;
+  expect(use(damaged)).toMatch(/could not be loaded from @webnn-node\/constrain-\S+: file too short\nDelete node_modules and install again\./);
   expect(use(`exports.version = () => '${version}';`)).toBe('loaded\n');
   fs.rmSync(place, { recursive: true });
 });

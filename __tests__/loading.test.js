@@ -6,7 +6,7 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { interpreter, ofPath, ofProgram, ofReport, platform } = require('../lib/addon/platform.js');
+const { interpreter, isCut, ofPath, ofProgram, ofReport, platform } = require('../lib/addon/platform.js');
 const { afterFailure } = require('../lib/addon/advice.js');
 const { packageOf, platforms } = require('../lib/addon/packages.js');
 const version = require('../lib/version.js');
@@ -103,16 +103,21 @@ test('the version is that of the package, of the crate and of the addon', () => 
 describe('what a loader says', () => {
   // glibc, musl, macOS and Windows.
   test.each([
-    ["/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.35' not found (required by /a.node)", 'it needs GLIBC_2.35 or later'],
-    ['libc.musl-x86_64.so.1: cannot open shared object file: No such file or directory', 'it is for musl'],
-    ['Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /a.node)', 'it is for glibc'],
+    ["/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.35' not found (required by /a.node)", 'it needs glibc 2.35 or later, and this system has an older one; packages of webnn-node need glibc 2.28. Mend it.'],
+    ['libc.musl-x86_64.so.1: cannot open shared object file: No such file or directory', 'it is for musl, and this Node.js runs with glibc. Mend it.'],
+    ['Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /a.node)', 'it is for glibc, and this Node.js runs with musl. Mend it.'],
     ['/a.node: file too short', 'damaged'],
     ['/a.node: invalid ELF header', 'damaged'],
     ['Error loading shared library /a.node: Exec format error', 'damaged'],
     ["dlopen(/a.node, 0x0001): tried: '/a.node' (mach-o file, but is an incompatible architecture (have 'x86_64', need 'arm64'))", 'damaged, or is for another platform. Mend it.'],
     ['\\\\?\\C:\\a.node is not a valid Win32 application.', 'damaged'],
     ['/tmp/a.node: failed to map segment from shared object', '"noexec"'],
-    ['something new', 'the cause says why'],
+    ['/tmp/a.node: cannot open shared object file: No such file or directory', 'for another platform. Mend it.'],
+    ['libfoo.so.1: cannot open shared object file: No such file or directory', 'it needs libfoo.so.1, which this system does not have'],
+    ['Error loading shared library libfoo.so.1: No such file or directory (needed by /a.node)', 'it needs libfoo.so.1, which this system does not have'],
+    ["Module did not self-register: '/tmp/a.node'.", 'it is not the addon of webnn-node. Mend it.'],
+    ['/tmp/a.node: cannot open shared object file: Permission denied', 'this user may not read its file'],
+    ['something new', 'the system cannot load it: something new'],
   ])('%s', (message, meaning) => expect(afterFailure({ code: 'ERR_DLOPEN_FAILED', message }, 'Mend it.')).toContain(meaning));
 });
 
@@ -165,6 +170,10 @@ describe('an installed package', () => {
   test('says what is wrong with WEBNN_NATIVE', () => {
     expect(run({ env: { WEBNN_NATIVE: 'none.node' } })).toContain(`there is no such file (${path.join(fs.realpathSync(project), 'none.node')})`);
     expect(run({ env: { WEBNN_NATIVE: './package.json' } })).toContain('end with .node');
+    fs.mkdirSync(path.join(project, 'folder.node'));
+    expect(run({ env: { WEBNN_NATIVE: 'folder.node' } })).toContain('this is not a file');
+    const constrain = path.join(root, 'packages', 'constrain', 'native', path.basename(addon).replace('node', 'constrain'));
+    if (fs.existsSync(constrain)) expect(run({ env: { WEBNN_NATIVE: constrain } })).toContain('which is not an addon of webnn-node. Remove the variable WEBNN_NATIVE');
   });
 
   test('refuses an addon of another version, with both versions', () => {
@@ -208,5 +217,39 @@ describe('an installed package', () => {
     const destination = addPackage(own);
     fs.writeFileSync(path.join(destination, 'addon.node'), 'spoilt');
     expect(run()).toContain(`could not be loaded from ${packageOf(own)}: its file is damaged, or is for another platform. Delete node_modules`);
+  });
+
+  test('tells a package without its file from one that is missing', () => {
+    addPackage(own);
+    const found = run();
+    expect(found).toContain(`could not be loaded from ${packageOf(own)}: the package is there, and its file is missing. Delete node_modules and install again.`);
+    expect(found).not.toContain('another platform');
+  });
+
+  // Other systems refuse such files themselves.
+  (process.platform === 'linux' ? test : test.skip)('refuses a file whose end is missing, which the system would end the process for', () => {
+    const destination = addPackage(own);
+    const file = path.join(destination, `webnn-node.${own}.node`);
+    fs.writeFileSync(path.join(destination, 'package.json'), JSON.stringify({ name: packageOf(own), version, main: path.basename(file) }));
+    const whole = fs.readFileSync(addon);
+    fs.writeFileSync(file, whole.subarray(0, whole.length / 4));
+    expect([isCut(file), isCut(addon), isCut('nowhere'), isCut(__filename)]).toEqual([true, false, false, false]);
+    const message = `its file is damaged, or is for another platform.`;
+    expect(run()).toContain(`could not be loaded from ${packageOf(own)}: ${message} Delete node_modules and install again.`);
+    expect(run({ env: { WEBNN_NATIVE: file } })).toContain(`could not be loaded from ${file}: ${message} Remove the variable WEBNN_NATIVE`);
+  });
+
+  test('says to every old version of Node.js what it needs', () => {
+    const { engines, exports, bin } = require('../package.json');
+    fs.cpSync(path.join(root, 'bin'), path.join(folder, 'bin'), { recursive: true });
+    const needed = /\d+/.exec(engines.node)[0];
+    const files = [...Object.values(exports).filter((one) => one.require).map((one) => one.require), bin['webnn-node']];
+    expect(files.length).toBeGreaterThan(7);
+    for (const file of files) {
+      const program = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } }); require(${JSON.stringify(path.join(folder, file))});`;
+      const { status, stderr } = spawnSync(process.execPath, ['-e', program], { cwd: project, encoding: 'utf8' });
+      expect(status).toBe(1);
+      expect(stderr).toContain(`webnn-node: this is Node.js 18.20.8, and webnn-node needs Node.js ${needed} or later: install it from https://nodejs.org`);
+    }
   });
 });

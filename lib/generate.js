@@ -2,6 +2,7 @@
 
 // require('webnn-node/generate'): text, token by token, with an ONNX model of a decoder. An extension of this package.
 
+require('./supported.js');
 const { Adapter, loadAdapter } = require('./generate/adapter.js');
 const { GenerationCache, generationUsage } = require('./generate/cache.js');
 const { Detokenizer } = require('./generate/detokenizer.js');

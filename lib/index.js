@@ -2,6 +2,7 @@
 
 // The Web Neural Network API for Node.js. This folder has WebIDL, promises and exceptions, all in the caller's realm. Everything else is native.
 
+require('./supported.js');
 const { MLGraphBuilder } = require('./builder.js');
 const { MLCommandBuffer } = require('./command-buffer.js');
 const { MLCommandEncoder } = require('./command-encoder.js');

@@ -9,7 +9,7 @@ const { createRequire } = require('node:module');
 const path = require('node:path');
 const { afterFailure, afterMissingPackage, afterOtherVersion, afterUnknownPlatform } = require('./addon/advice.js');
 const { packageOf, platforms, requirePackage } = require('./addon/packages.js');
-const { platform } = require('./addon/platform.js');
+const { isCut, platform } = require('./addon/platform.js');
 const version = require('./version.js');
 
 /** Where a clone has its addon. Bundles of ES modules have no `__dirname`, and a bundle has no addon beside it. */
@@ -31,41 +31,57 @@ function place() {
 }
 
 function fromFile(file, mending) {
+  refuseCut(file, file, mending);
   let addon;
   try {
     // Not the `require` of this module, which bundlers would follow, and which has built-in modules alone in a single executable.
     addon = createRequire(file)(file);
   } catch (cause) {
-    throw new Error(`webnn-node: the native addon could not be loaded from ${file}: ${afterFailure(cause, mending)}`, { cause });
+    throw failure(file, cause, mending);
   }
   return checked(addon, file, mending);
 }
 
 function fromVariable(value) {
   const file = path.resolve(value);
-  if (!file.endsWith('.node')) throw new Error(`webnn-node: WEBNN_NATIVE is ${value}: Node loads addons from files whose names end with .node`);
-  if (!fs.existsSync(file)) throw new Error(`webnn-node: WEBNN_NATIVE is ${value}: there is no such file (${file})`);
-  return fromFile(file, `Set WEBNN_NATIVE to an addon of version ${version}, or remove the variable.`);
+  const mending = `Remove the variable WEBNN_NATIVE, or set it to an addon of version ${version} for this platform.`;
+  const refuse = (reason) => {
+    throw new Error(`webnn-node: WEBNN_NATIVE is ${value}: ${reason}. ${mending}`);
+  };
+  if (!file.endsWith('.node')) refuse('Node loads addons from files whose names end with .node');
+  const found = fs.statSync(file, { throwIfNoEntry: false });
+  if (!found) refuse(`there is no such file (${file})`);
+  if (!found.isFile()) refuse(`this is not a file (${file})`);
+  return fromFile(file, mending);
 }
+
+const REINSTALL = 'Delete node_modules and install again.';
 
 function fromPackage() {
   const here = platform();
   const candidates = here.system === 'linux' ? (here.libc ? [`-${here.libc}`] : ['-gnu', '-musl']) : [''];
   const names = candidates.map((libc) => `${here.system}-${here.architecture}${libc}`).filter((name) => name in platforms);
   if (names.length === 0) throw new Error(afterUnknownPlatform(here));
+  const folders = foldersOfPackages();
   let missing;
   for (const name of names) {
+    const folder = folders.map((place) => path.join(place, packageOf(name))).find((place) => fs.existsSync(place));
+    if (folder) refuseCut(path.join(folder, `webnn-node.${name}.node`), packageOf(name), REINSTALL);
     const { addon, error } = requirePackage(name);
-    const mending = `Run "npm install ${packageOf(name)}@${version}", or install webnn-node again.`;
-    if (!error) return checked(addon, `that of ${packageOf(name)}`, mending);
-    if (!isMissing(error, name)) throw failure(name, error);
+    if (!error) return checked(addon, `that of ${packageOf(name)}`, `Run "npm install ${packageOf(name)}@${version}", or install webnn-node again.`);
+    if (folder || !isMissing(error, name)) throw failure(packageOf(name), error, REINSTALL);
     missing = error;
   }
-  throw new Error(afterMissingPackage(names, here, foldersOfPackages(), place()), { cause: missing });
+  throw new Error(afterMissingPackage(names, here, folders, place()), { cause: missing });
 }
 
-function failure(name, cause) {
-  return new Error(`webnn-node: the native addon could not be loaded from ${packageOf(name)}: ${afterFailure(cause, 'Delete node_modules and install again.')}`, { cause });
+/** The system would end the process without a word. */
+function refuseCut(file, source, mending) {
+  if (isCut(file)) throw failure(source, new Error(`${file}: file too short`), mending);
+}
+
+function failure(source, cause, mending) {
+  return new Error(`webnn-node: the native addon could not be loaded from ${source}: ${afterFailure(cause, mending)}`, { cause });
 }
 
 /** Whether the package is not there, as opposed to an addon in it that wants a library which is not. */
@@ -80,7 +96,8 @@ function foldersOfPackages() {
 
 function checked(addon, source, mending) {
   const found = typeof addon?.version === 'function' ? addon.version() : 'unknown';
-  if (found === version) return addon;
+  if (found === version && typeof addon.initialize === 'function') return addon;
+  if (found === version || found === 'unknown') throw new Error(`webnn-node: the native addon is ${source}, which is not an addon of webnn-node. ${mending}`);
   throw new Error(afterOtherVersion(found, source, mending));
 }
 

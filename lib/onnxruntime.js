@@ -3,6 +3,7 @@
 // require('webnn-node/onnxruntime'): the interface of onnxruntime-node on this engine. An extension of this package; nothing of
 // it is in the specification of WebNN.
 
+require('./supported.js');
 const common = require('./onnxruntime/common.js');
 const { listSupportedBackends } = require('./onnxruntime/providers.js');
 const { InferenceSession } = require('./onnxruntime/session.js');

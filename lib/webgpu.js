@@ -2,6 +2,7 @@
 
 // `webnn-node/webgpu`: functions for WebGPU, beside the methods of MLContext (docs/extensions.md F1, F2).
 
+require('./supported.js');
 const { conversionError, typeError } = require('./errors.js');
 const { isDestroyed, toTensor } = require('./tensor.js');
 const { argument, dictionary, usvString } = require('./webidl.js');

@@ -18,13 +18,21 @@ function describe({ system, architecture, libc }) {
 
 /** What the loader of a system says, and what it means. */
 const MESSAGES = [
-  [/version `(GLIBC_[\d.]+)' not found/, (mending, found, version) => `it needs ${version} or later, which this system's glibc is not; packages of webnn-node need GLIBC_2.28`],
-  [/libc\.musl-/, () => 'it is for musl, and this Node.js runs with glibc: install the package for glibc'],
-  [/ld-linux-/, () => 'it is for glibc, and this Node.js runs with musl: install the package for musl'],
+  [
+    /version `GLIBC_([\d.]+)' not found/,
+    (mending, found, wanted) => `it needs glibc ${wanted} or later, and this system has an older one; packages of webnn-node need glibc 2.28. ${mending}`,
+  ],
+  [/libc\.musl-/, (mending) => `it is for musl, and this Node.js runs with glibc. ${mending}`],
+  [/ld-linux-/, (mending) => `it is for glibc, and this Node.js runs with musl. ${mending}`],
   [
     /file too short|invalid ELF header|wrong ELF class|past end of file|Exec format error|not a valid Win32 application|not a mach-o file|incompatible architecture/i,
     (mending) => `its file is damaged, or is for another platform. ${mending}`,
   ],
+  // glibc says so of a file for another processor, too.
+  [/\.node: cannot open shared object file: No such file/, (mending) => `its file is damaged, or is for another platform. ${mending}`],
+  [/(?:^|library )(\S+): (?:cannot open shared object file: )?No such file/, (mending, found, library) => `it needs ${library}, which this system does not have`],
+  [/did not self-register/, (mending) => `it is not the addon of webnn-node. ${mending}`],
+  [/permission denied/i, () => 'this user may not read its file'],
   [
     /failed to map segment/,
     () => 'the system does not run code from that folder, perhaps because it is mounted with "noexec": install elsewhere, or set WEBNN_NATIVE to a copy elsewhere',
@@ -40,6 +48,7 @@ function afterFailure({ code, name, message = '' }, mending) {
   if (code === 'ERR_DLOPEN_DISABLED') {
     return 'native addons are switched off: run Node without --no-addons, and with --allow-addons where there is --permission';
   }
+  if (code === 'MODULE_NOT_FOUND') return `the package is there, and its file is missing. ${mending}`;
   if (code === 'ERR_ACCESS_DENIED') {
     return 'Node may not read it: run Node with --allow-fs-read for the folder of webnn-node, and with --allow-addons';
   }
@@ -48,7 +57,7 @@ function afterFailure({ code, name, message = '' }, mending) {
     const found = pattern.exec(message);
     if (found) return say(mending, ...found);
   }
-  return 'it is there, but the system cannot load it; the cause says why';
+  return `it is there, but the system cannot load it: ${message}`;
 }
 
 /** Packages of other platforms in the same folders. They come with a `node_modules` that was made on another machine. */

@@ -3,6 +3,7 @@
 // require('webnn-node/onnxruntime/backend'): the backend for onnxruntime-common's registry, for the package in place of onnxruntime-node
 // (packages/onnxruntime-node). Loading it registers nothing.
 
+require('../supported.js');
 const common = require('./common.js');
 const { listSupportedBackends, provider } = require('./providers.js');
 const { SessionHandler } = require('./session-handler.js');

@@ -1,5 +1,5 @@
 // Where the platform's package is missing, or of another version, the message names commands; following them works.
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { addonOf, renumberAddon } from './copies.mjs';
 import { cachesIn, installWith, managers, runIn } from './managers.mjs';
@@ -103,12 +103,18 @@ const versionTrial = ({ registry, version, expected, own }) => ['an addon of ano
   }
 }];
 
-/** As a full disk leaves it. */
-const emptyTrial = ({ registry, version, expected, own }) => ['an addon without content is mended', async () => {
+/** What may have become of the addon's file, and how it is brought about. */
+const damages = {
+  'an addon without content': (file) => writeFileSync(file, ''),
+  'an addon without its end': (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
+  'an addon whose file was deleted': (file) => rmSync(file),
+};
+
+const damageTrials = ({ registry, version, expected, own }) => Object.entries(damages).map(([name, damage]) => [`${name} is mended`, async () => {
   const project = new Project(registry);
   try {
     await project.npm('install', '--ignore-scripts', `webnn-node@${version}`);
-    writeFileSync(addonOf(path.join(project.folder, 'node_modules'), own), '');
+    damage(addonOf(path.join(project.folder, 'node_modules'), own));
     const message = await fail(node, ['trial.cjs'], { cwd: project.folder });
     if (!message.includes('Delete node_modules and install again.')) throw new Error(`the message does not say what to do:\n${message}`);
     rmSync(path.join(project.folder, 'node_modules'), { recursive: true });
@@ -117,11 +123,11 @@ const emptyTrial = ({ registry, version, expected, own }) => ['an addon without 
   } finally {
     project.remove();
   }
-}];
+}]);
 
 export const mendingTrials = (setting) => [
   ...npmTrials(setting),
   ...(setting.quick ? [] : managerTrials(setting)),
   versionTrial(setting),
-  emptyTrial(setting),
+  ...damageTrials(setting),
 ];

@@ -1,6 +1,6 @@
 // Each runtime: what it computes, workers, and the code with which its processes end.
 import path from 'node:path';
-import { LeftOut, nodeOfVersion, succeed, tool } from './surroundings.mjs';
+import { LeftOut, fail, nodeOfVersion, succeed, tool } from './surroundings.mjs';
 
 export const expectedFirst = [91, 121, 0];
 const NODES = ['20', '22', '24', '26'];
@@ -43,9 +43,21 @@ async function ends(program, args, options, times) {
   }
 }
 
+/** Versions that are too old, of which 14 does not know the syntax of the package. */
+const OLD = ['14', '18'];
+
+const oldTrials = ({ project, quick }) => (quick ? [] : OLD.map((version) => [`Node.js ${version} is told that it is too old`, async () => {
+  const command = await nodeOfVersion(version);
+  for (const program of [['-e', 'require("webnn-node")'], ['--input-type=module', '-e', 'import "webnn-node/onnx";']]) {
+    const said = await fail(command, program, { cwd: project.folder });
+    if (!/this is Node\.js \d+\.\d+\.\d+, and webnn-node needs Node\.js 20 or later/.test(said)) throw new Error(`it says ${said}`);
+  }
+}]));
+
 /** One trial for each runtime, in a project that npm has installed. */
-export function runtimeTrials({ project, times, expected, quick }) {
-  return runtimes(quick).map(({ name, program, args, env }) => [name, async () => {
+export function runtimeTrials(setting) {
+  const { project, times, expected, quick } = setting;
+  const trials = runtimes(quick).map(({ name, program, args, env }) => [name, async () => {
     const command = await program();
     const options = { cwd: project.folder, env };
     const printed = await runTrial(command, [...args, 'trial.cjs'], options);
@@ -53,4 +65,5 @@ export function runtimeTrials({ project, times, expected, quick }) {
     await ends(command, args, options, times);
     return `${times} times each: a worker alive, contexts alive, everything destroyed`;
   }]);
+  return [...trials, ...oldTrials(setting)];
 }

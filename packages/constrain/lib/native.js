@@ -61,6 +61,12 @@ function checked(native, source, mending) {
   );
 }
 
+/** A file that is there, and that the system does not load. */
+function failure(source, cause) {
+  const message = `@webnn-node/constrain: the native part could not be loaded from ${source}: ${cause.message}\nDelete node_modules and install again.`;
+  return new Error(message, { cause });
+}
+
 function load() {
   const built = path.join(__dirname, '..', 'native', `webnn-constrain.${process.platform}-${process.arch}.node`);
   if (fs.existsSync(built)) return checked(require(built), built, 'Run "npm run build".');
@@ -72,7 +78,7 @@ function load() {
       const wanted = `@webnn-node/constrain-${name}`;
       return checked(native, `the package ${wanted}`, `Run "npm install ${wanted}@${version}", or install @webnn-node/constrain again.`);
     }
-    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    if (error.code !== 'MODULE_NOT_FOUND') throw failure(`@webnn-node/constrain-${name}`, error);
     cause ??= error;
   }
   const wanted = `@webnn-node/constrain-${names[0]}@${version}`;
