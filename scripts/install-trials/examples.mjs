@@ -5,9 +5,10 @@ import { spawn } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { inRepository } from '../repository.mjs';
 import { startRegistry } from './registry.mjs';
-import { Project, npm, succeed, surroundings } from './surroundings.mjs';
+import { Project, limitSeconds, npm, succeed, surroundings } from './surroundings.mjs';
 
 const { unpackModels } = createRequire(import.meta.url)('../../__tests__/transformers/models.js');
 
@@ -25,16 +26,19 @@ export function withInstallScripts(folder) {
 }
 
 async function answer(project, models) {
-  const server = spawn(process.execPath, ['index.mjs', '--model', path.join(models, 'minilm'), '--port', '0'], { cwd: project.folder, env: surroundings(), stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(process.execPath, ['index.mjs', '--model', path.join(models, 'minilm'), '--port', '0'], { cwd: project.folder, env: surroundings(), stdio: ['ignore', 'pipe', 'inherit'], timeout: limitSeconds * 1000 });
+  const exit = once(server, 'exit');
   try {
-    const [line] = await once(server.stdout, 'data');
-    const address = String(line).trim();
+    let address;
+    for await (address of createInterface(server.stdout)) break;
+    if (address === undefined) throw new Error(`the server ended with ${String(await exit)}`);
+    server.stdout.resume();
     const response = await fetch(`${address}/embeddings`, { method: 'POST', body: JSON.stringify({ texts: ['a cat', 'the dog runs'] }) });
     const { embeddings } = await response.json();
     if (embeddings?.length !== 2) throw new Error(`the server answers ${response.status}`);
   } finally {
     server.kill();
-    await once(server, 'exit');
+    await exit;
   }
 }
 

@@ -5,7 +5,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeF
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { LeftOut, nodeOfVersion, succeed, surroundings, tool } from './surroundings.mjs';
+import { freePorts } from './ports.mjs';
+import { LeftOut, limitSeconds, nodeOfVersion, succeed, surroundings, tool } from './surroundings.mjs';
 
 const route = `
 import { ml } from 'webnn-node';
@@ -31,20 +32,22 @@ async function build(folder, node, packages) {
   await succeed(node, [path.join('node_modules', 'next', 'dist', 'bin', 'next'), 'build'], { cwd: folder, env: { NEXT_TELEMETRY_DISABLED: '1' } });
 }
 
+/** What the server says once it listens: a busy machine may take long until then. */
 async function answer(folder, node, model) {
-  const port = 20_000 + (process.pid % 20_000);
+  const [port] = await freePorts(1);
   const env = surroundings({ PORT: `${port}`, HOSTNAME: '127.0.0.1', TRIAL_MODEL: model, NEXT_TELEMETRY_DISABLED: '1' });
-  const server = spawn(node, ['server.js'], { cwd: folder, env, stdio: 'ignore' });
+  const server = spawn(node, ['server.js'], { cwd: folder, env, stdio: ['ignore', 'ignore', 'inherit'], timeout: limitSeconds * 1000 });
+  const exit = once(server, 'exit');
   try {
-    for (let attempt = 0; ; attempt++) {
-      const response = await fetch(`http://127.0.0.1:${port}/trial`).catch(() => undefined);
+    while (server.exitCode === null && server.signalCode === null) {
+      const response = await fetch(`http://127.0.0.1:${port}/trial`).catch(() => setTimeout(250));
       if (response?.ok) return await response.json();
-      if (response || attempt === 240) throw new Error(`the server answers ${response?.status ?? 'nothing'}`);
-      await setTimeout(250);
+      if (response) throw new Error(`the server answers ${response.status}`);
     }
+    throw new Error(`the server ended with ${server.exitCode ?? server.signalCode}`);
   } finally {
     server.kill();
-    await once(server, 'exit');
+    await exit;
   }
 }
 

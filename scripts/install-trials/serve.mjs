@@ -3,11 +3,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { createRequire } from 'node:module';
 import { inRepository } from '../repository.mjs';
+import { freePorts } from './ports.mjs';
 import { startRegistry } from './registry.mjs';
 import { LeftOut, Project, npm, succeed, surroundings } from './surroundings.mjs';
 
@@ -20,17 +20,6 @@ const NOBODY = 65_534;
 function instructionsOf(text) {
   const lines = text.replace(/^#.*\n/gm, '').replace(/\\\n/g, ' ').split('\n').filter((line) => line.trim() !== '');
   return lines.map((line) => /^(\w+)\s+(.*)$/.exec(line).slice(1));
-}
-
-async function freePorts(count) {
-  const servers = await Promise.all(Array.from({ length: count }, async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return server;
-  }));
-  const ports = servers.map((server) => server.address().port);
-  for (const server of servers) server.close();
-  return ports;
 }
 
 /** Starts what the image starts, asks for health as the image does, runs a model, and ends it. */
