@@ -110,3 +110,29 @@ test('holds no addon that wants more of a system than Node.js does', () => {
   const imports = ['KERNEL32.dll', 'api-ms-win-core-synch-l1-2-0.dll', 'libgcc_s_seh-1.dll', 'd3d12.dll'].map((name) => `\tDLL Name: ${name}`).join('\n');
   expect(check(`checks.foreignImports(${JSON.stringify(imports)})`)).toBe("[ 'libgcc_s_seh-1.dll', 'd3d12.dll' ]");
 });
+
+test('says what takes the room in an addon', () => {
+  const program = `
+    import { crateOf, roomOfCrates, roomOfSections } from ${JSON.stringify(pathToFileURL(path.join(root, 'scripts/package/room.mjs')).href)};
+    const names = JSON.parse(process.argv[1]);
+    const symbols = '0010 0020 t webnn_node::a\\n0010 0020 t webnn_node::same\\n0030 0001 T <webnn_node::B as core::C>::d\\n0040 0100 t <u8 as core::E>::f\\n0050 0100 d core::DATA\\n';
+    const sections = '  [ 1] .text PROGBITS 0000000000001000 001000 000100 00  AX  0   0 64\\n  [ 2] .rodata PROGBITS 0 2000 10 00 A 0 0 64\\n  [10] .bss NOBITS 0 2000 ff 00 A 0 0 64\\n';
+    console.log(JSON.stringify([names.map(crateOf), roomOfCrates(symbols), roomOfSections(sections)]));`;
+  const names = {
+    'webnn_kernels::gemm::tile': 'webnn_kernels',
+    '<webnn_node::A as core::fmt::Debug>::fmt': 'webnn_node',
+    '<alloc::vec::Vec<T> as Clone>::clone': 'alloc',
+    '<&mut naga::Module as core::fmt::Debug>::fmt': 'naga',
+    '<dyn wgpu_hal::Device>::f': 'wgpu_hal',
+    '<[u8] as core::A>::f': 'core',
+    '<f32 as num_traits::Float>::sqrt': 'core',
+    'naga[1f2e]::front::parse': 'naga',
+    napi_register_module_v1: 'functions of C',
+  };
+  const found = JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(Object.keys(names))], { encoding: 'utf8' }));
+  expect(found).toEqual([
+    Object.values(names),
+    { core: { bytes: 0x100, functions: 1 }, webnn_node: { bytes: 0x21, functions: 2 } },
+    { code: 0x100, constants: 0x10 },
+  ]);
+});
