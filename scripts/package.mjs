@@ -1,6 +1,7 @@
 // npm run package [-- linux-x64-gnu … javascript]: the packages that are published, as tarballs in dist/. Without names: those of JavaScript,
 // and of each platform that this machine can build. `--complete` wants every platform's tarball to be there at the end.
 import { mkdirSync } from 'node:fs';
+import path from 'node:path';
 import { trouble } from './outcome.mjs';
 import { checkAddon } from './package/check.mjs';
 import { compileAddon } from './package/compile.mjs';
@@ -8,6 +9,7 @@ import { checkPackages } from './package/manifest.mjs';
 import { writeNotices, writeSbom } from './package/notices.mjs';
 import { dist, packAllJavaScript, packPlatform } from './package/pack.mjs';
 import { parts } from './package/parts.mjs';
+import { squeeze } from './package/squeeze.mjs';
 import { buildable, targets } from './package/targets.mjs';
 import { prepareTools } from './package/tools.mjs';
 import { stop } from './stop.mjs';
@@ -47,8 +49,8 @@ async function packageFor(name, part) {
   const addon = await compileAddon(name, part);
   const size = await checkAddon(name, part, addon);
   const papers = { notices: await writeNotices(name, part), sbom: await writeSbom(name, part) };
-  const { size: packed } = await packPlatform(name, part, addon, papers);
-  return `${megabytes(size)}, packed ${megabytes(packed)}`;
+  const { filename } = await packPlatform(name, part, addon, papers);
+  return `${megabytes(size)}, packed ${megabytes(await squeeze(path.join(dist, filename)))}`;
 }
 
 async function packJavaScriptPackages() {

@@ -1,15 +1,19 @@
 // What compiles for other platforms: rustup's standard libraries, and zig, whose C compiler links for each of them with nothing else
-// installed. It and cargo-zigbuild come from PyPI into a folder of their own unless they are there.
+// installed. It and cargo-zigbuild, and zopfli for tarballs, come from PyPI into a folder of their own unless they are there.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { must, succeeds } from './command.mjs';
 import { targets } from './targets.mjs';
 
-const packages = ['cargo-zigbuild==0.24.1', 'ziglang==0.17.1'];
+const zigPackages = ['cargo-zigbuild==0.24.1', 'ziglang==0.17.1'];
+const zopfliPackages = ['zopfli==0.4.3'];
 const folder = inRepository('target', 'package', 'python');
 const libnode = inRepository('target', 'package', 'libnode');
 const programs = path.join(folder, process.platform === 'win32' ? 'Scripts' : 'bin');
+
+/** The Python that has what comes from PyPI. */
+export const python = path.join(programs, process.platform === 'win32' ? 'python.exe' : 'python');
 
 /** The environment in which cargo finds zig. */
 export const withTools = () => ({ PATH: [programs, process.env.PATH].join(path.delimiter) });
@@ -18,6 +22,7 @@ export async function prepareTools(name) {
   const { triple, zig } = targets[name];
   await addTarget(triple);
   if (zig !== undefined) await installZig();
+  await install(zopfliPackages, () => succeeds(python, ['-c', 'import zopfli.gzip']));
 }
 
 /**
@@ -66,7 +71,12 @@ async function addTarget(triple) {
 
 async function installZig() {
   const env = withTools();
-  if ((await succeeds('cargo-zigbuild', ['--version'], { env })) && (await findZig())) return;
-  if (!existsSync(programs)) await must('python3', ['-m', 'venv', folder]);
-  await must(path.join(programs, 'pip'), ['install', '--quiet', '--disable-pip-version-check', ...packages]);
+  await install(zigPackages, async () => (await succeeds('cargo-zigbuild', ['--version'], { env })) && (await findZig()) !== undefined);
+}
+
+/** Packages of PyPI, into the folder of this repository unless they are there. */
+async function install(packages, areThere) {
+  if (await areThere()) return;
+  if (!existsSync(python)) await must(process.platform === 'win32' ? 'python' : 'python3', ['-m', 'venv', folder]);
+  await must(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages]);
 }
