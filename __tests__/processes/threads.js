@@ -34,17 +34,22 @@ async function prepare() {
   };
 }
 
+/** PF_EXITING in a thread's flags, of proc(5): one that has been joined may still be listed. */
+const EXITING = 4;
+
 function threads() {
   const count = {};
   for (const task of readdirSync('/proc/self/task')) {
-    let name;
+    let stat;
     try {
-      name = readFileSync(`/proc/self/task/${task}/comm`, 'utf8').trim();
+      stat = readFileSync(`/proc/self/task/${task}/stat`, 'utf8');
     } catch {
       continue; // It has ended meanwhile.
     }
+    const [, name, rest] = /^\d+ \((.*)\) (.*)/.exec(stat);
     const [, kind] = /^webnn (run|short run|pool|cpu)\b/.exec(name) ?? [];
-    if (kind !== undefined) count[kind] = (count[kind] ?? 0) + 1;
+    const [, , , , , , flags] = rest.split(' ');
+    if (kind !== undefined && !(Number(flags) & EXITING)) count[kind] = (count[kind] ?? 0) + 1;
   }
   return count;
 }
