@@ -3,11 +3,11 @@ import { workloads } from './options.mjs';
 
 /** Without `usage` the program answers `--help` itself. */
 const PROGRAMS = {
-  workloads: { file: './run.mjs', about: 'small workloads beside onnxruntime-node; a workload\'s name does as well' },
-  models: { file: './run.mjs', about: 'the .onnx files of a folder beside onnxruntime-node: models DIR [options]', first: '--models' },
+  workloads: { file: './run.mjs', about: 'small workloads, compared with onnxruntime-node; the name of a workload works as well' },
+  models: { file: './run.mjs', about: 'the .onnx files of a folder, compared with onnxruntime-node: models DIR [options]', first: '--models' },
   text: {
     file: './decode/run.mjs',
-    about: 'decoders beside onnxruntime-node and llama.cpp',
+    about: 'decoders, compared with onnxruntime-node and llama.cpp',
     usage: `text MODEL.onnx … [options]
 
   MODEL.onnx       decoders of benches/models/make_decoder.py, or others with growing caches of float32, input_ids and attention_mask
@@ -20,32 +20,32 @@ const PROGRAMS = {
   },
   batch_decode: {
     file: './decode/batch.mjs',
-    about: 'several sequences of a decoder at once, beside llama.cpp',
+    about: 'several sequences of a decoder at once, compared with llama.cpp',
     usage: `batch_decode MODEL.onnx … [options]
 
   MODEL.onnx       decoders of benches/models/make_decoder.py
-  --quick          one short round behind 32 tokens, without a prompt: less than 3 minutes
+  --quick          one short round after 32 tokens, without a prompt: less than 3 minutes
   --threads N      threads of each engine (default 1)
   --sequences N,N  numbers of sequences (default 1,2,4,8)
   --past N,N       tokens before the measured ones (default 32,512)
-  --prompt N       length of a prompt that comes in beside a sequence; 0 for none (default 2000)
+  --prompt N       length of a prompt that joins a running sequence; 0 for none (default 2000)
   --rounds N       rounds, each with one process for each engine (default 3)
-  --tokens N       tokens to generate (default 32), times one more than there are sequences
+  --tokens N       tokens to generate (default 32), times the number of sequences plus one
   --llama DIR      a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside the model`,
   },
   speculate: {
     file: './decode/speculate.mjs',
-    about: 'what guesses of the next tokens gain, and what they cost',
+    about: 'gain and cost of guessing the next tokens',
     usage: `speculate MODEL.onnx … [options]
 
   MODEL.onnx       decoders of benches/models/make_decoder.py, or others
   --quick          one short round: only to check that it runs
   --threads N      threads (default 1)
-  --rates R,R      with which probability the next token follows in the prompt; 0 repeats nothing (default 0,0.5,0.8,0.9,0.95,1)
+  --rates R,R      probabilities that the next token follows in the prompt; 0 repeats nothing (default 0,0.5,0.8,0.9,0.95,1)
   --past N         tokens before the measured ones (default 512)
   --tokens N       tokens to generate (default 256)
   --rounds N       rounds, each with another text (default 3)
-  --draft FILE     a smaller model that guesses, for the text that the model says itself`,
+  --draft FILE     a smaller model that guesses, for text of the model itself`,
   },
   transformers: {
     file: './transformers/run.mjs',
@@ -58,12 +58,12 @@ const PROGRAMS = {
   --seconds S      how long each number of clients is measured (default 10)
   --clients N,N    numbers of clients (default 1,8,32)
   --rounds N       rounds, each with one process for each engine (default 1)
-  --threads N      threads of each engine (default: as the engine chooses)
+  --threads N      threads of each engine (default: that of the engine)
   --json FILE      write everything that was measured`,
   },
   openvino: {
     file: './openvino/run.mjs',
-    about: 'strict and bf16 beside OpenVINO',
+    about: 'strict and bf16, compared with OpenVINO',
     needs: '--models',
     usage: `openvino --models DIR [options]
 
@@ -90,7 +90,7 @@ const PROGRAMS = {
 
 WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a software GPU is used; its times mean nothing.
 
-gpu --peers [options]: beside onnxruntime-node's webgpu provider and onnxruntime-web, and a roofline
+gpu --peers [options]: compared with onnxruntime-node's webgpu provider and onnxruntime-web, with a roofline
 
   --prepare          only write the models (4 GB), so that a run measures at once
   --minutes N        time of the whole run (default 4); the most important parts come first
@@ -121,7 +121,7 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   real: {
     file: './real.mjs',
-    about: 'any .onnx files, with made-up inputs: the time of a run, and what it takes of the processors',
+    about: 'any .onnx files, with random inputs: time and processor time of a run',
     usage: `real FILE-OR-FOLDER … [options]
 
   --threads N                threads of each engine (default 2)
@@ -135,7 +135,7 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   memory: {
     file: './memory.mjs',
-    about: 'what sessions of one model take together, in one process and in several, and what a second load takes',
+    about: 'memory of several sessions of a model, in one process and in several; memory and time of a second load',
     usage: `memory FILE … [options]
 
   --sessions N       sessions in one process (default 8)
@@ -147,7 +147,7 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   cycles: {
     file: './cycles.mjs',
-    about: 'whether memory comes back after many loads and releases of a model, in a process and in workers, and after many writes',
+    about: 'whether memory is released after many loads of a model, in a process and in workers, and after many writes',
     usage: `cycles FILE … [options]
 
   --cycles N         loads, runs and releases (default 100)
@@ -157,7 +157,7 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   },
   starts: {
     file: './starts.mjs',
-    about: 'the first run of a model in a new process: without a cache, with one that is filled, and with one that is there',
+    about: 'the first run of a model in a new process: without a cache, with an empty cache, and with a filled one',
     usage: `starts FILE … [options]
 
   --rounds N         rounds, each with its processes (default 3)
@@ -182,7 +182,7 @@ The cold start needs root, or programs of GNU.`,
   },
   streams: {
     file: './streams.mjs',
-    about: 'networks of 20 us to 100 ms for 1 to 64 clients, with each setting of `performance`, beside onnxruntime-node',
+    about: 'networks of 20 us to 100 ms for 1 to 64 clients, with each setting of `performance`, compared with onnxruntime-node',
     usage: `streams [options]
 
   --clients N,N    numbers of clients (default 1,4,16,64)
@@ -196,15 +196,15 @@ The cold start needs root, or programs of GNU.`,
   },
   chat: {
     file: './chat.mjs',
-    about: 'chat completions of the server for 1 to 8 streams, beside llama.cpp or another server with OpenAI\'s interface',
+    about: 'chat completions of the server for 1 to 8 streams, compared with llama.cpp or another server with OpenAI\'s interface',
     needs: '--model',
     usage: `chat --model FOLDER-OR-FILE [options]
 
   --model FOLDER      a decoder with a chat template, as on the hub; or a file of benches/models/make_decoder.py
   --llama DIR         a folder with npm's node-llama-cpp: measures llama.cpp too, on MODEL.gguf beside MODEL.onnx
-  --beside URL        the interface of another server that runs, such as http://127.0.0.1:8080/v1 of llama.cpp's
-  --beside-model NAME its model (default model)
-  --beside-pid PID    its process, for its memory
+  --beside URL        the address of another running server, such as http://127.0.0.1:8080/v1 of llama.cpp's
+  --beside-model NAME the model of that server (default model)
+  --beside-pid PID    the process of that server, to measure its memory
   --streams N,N       numbers of streams (default 1,4,8)
   --tokens N          tokens of an answer at most (default 128)
   --words N           words of a question (default 64)
@@ -214,33 +214,33 @@ The cold start needs root, or programs of GNU.`,
   },
   serving: {
     file: './serving.mjs',
-    about: 'inferences of the server over HTTP and gRPC for 1 to 64 clients, beside fastify on onnxruntime-node, and MLServer',
+    about: 'inferences of the server over HTTP and gRPC for 1 to 64 clients, compared with fastify on onnxruntime-node, and MLServer',
     usage: `serving --model FILE.onnx [options]
 
   --model FILE        a model
-  --shape NAME=1x128  the shape of an input; open dimensions are 1 otherwise
+  --shape NAME=1x128  the shape of an input; by default open dimensions are 1
   --clients N,N       numbers of clients (default 1,8,64)
   --seconds N         length of a measurement (default 5)
   --rounds N          rounds, each with all sides (default 3)
   --threads N         threads of each server (default 2)
-  --mlserver COMMAND  PyPI's mlserver, installed with onnxruntime: measures it, too, with and without its batching
-  --beside URL        another server that runs, with the model as \`model\`
-  --overhead          instead of a model: what the server adds to a run of a tiny one, beside servers that do nothing
+  --mlserver COMMAND  also measure PyPI's mlserver, installed with onnxruntime, with and without its batching
+  --beside URL        also measure another running server, which has the model as \`model\`
+  --overhead          instead of a model: the time that the server adds to a run of a tiny model, compared with servers that do nothing
   --json FILE         write everything that was measured`,
   },
   constrain: {
     file: './constrain.mjs',
-    about: 'the masks of constrained output for a large vocabulary',
+    about: 'time of the masks of constrained output for a large vocabulary',
     usage: `constrain [options]
 
   --tokens N       tokens of a made-up vocabulary (default 150000)
-  --tokenizer FILE tokenizer.json of a model, with a token for the end among its special ones
+  --tokenizer FILE tokenizer.json of a model, with an end token among its special tokens
   --texts N        texts of each constraint (default 20)
   --json FILE      write everything that was measured`,
   },
   observing: {
     file: './observing.mjs',
-    about: 'what diagnostics channels and WEBNN_TRACE take, on and off',
+    about: 'cost of diagnostics channels and WEBNN_TRACE, on and off',
     usage: `observing [options]
 
   --rounds N       rounds, each with two processes for each side (default 10)

@@ -10,7 +10,7 @@ const HELP = `Runs models of LiteRT on WebNN, and compares them with LiteRT.js's
 Usage, with Node.js 26:
   node examples/litert/index.mjs                  models that find faces in pictures
   node examples/litert/index.mjs MODEL.tflite …   your own, with float32 inputs
-With Node.js 24 put --experimental-wasm-jspi behind node.`;
+With Node.js 24, run node --experimental-wasm-jspi.`;
 
 function models(args) {
   if (args.length > 0) return args;

@@ -10,7 +10,7 @@ import { pixelsOf } from './picture.mjs';
 
 const USAGE = `usage: node examples/vision-language/index.mjs [options] [PICTURE.ppm]...
 
-  --prompt TEXT   words before and behind <image>, which stands for all pictures ("look at <image> and say")
+  --prompt TEXT   words before and after <image>, which stands for all pictures ("look at <image> and say")
   --tokens N      how many words at most (12)
   --threads N     threads of the CPU`;
 
