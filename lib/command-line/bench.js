@@ -20,12 +20,12 @@ const usage = `webnn-node bench MODEL.onnx [options]
   --device DEVICE          cpu (default), gpu or npu
   --threads N              threads on the CPU (default: all that this process may use)
   --fp-math MATH           strict (default), or bf16
-  --performance HINT       latency, throughput, or how many runs at a time share the threads (default: what waits decides)
-  --in-flight N,N,…        how many runs are in flight (default 1,8,32)
-  --seconds N              how long to measure, about (default 10)
+  --performance HINT       latency, throughput, or the number of concurrent runs (default: depends on the load)
+  --in-flight N,N,…        numbers of runs in flight (default 1,8,32)
+  --seconds N              approximate time of the measurement (default 10)
   --seed N                 seed of random values (default 1)
-  --alone                  do not measure onnxruntime-node, which is measured if it is installed
-  --compare FILE           compare with what --json printed before
+  --alone                  do not measure onnxruntime-node (default: measured if it is installed)
+  --compare FILE           compare with an earlier result of --json
   --json                   print JSON
   --help                   this text
 `;

@@ -8,15 +8,15 @@ const { defaultFolder, folderOfEnvironment } = require('../disk-cache.js');
 
 const usage = `webnn-node cache ACTION [options]
 
-  list                     the files of the cache, the last used first, with the keys of saved graphs
-  check                    reads all files, names damaged ones and removes them
+  list                     lists the files of the cache, the most recently used first, with the keys of saved graphs
+  check                    reads all files, and names and removes damaged ones
   clear                    removes all files
   add MODEL.onnx           packs a model's weights, so that later loads find them
 
   --folder FOLDER          the cache (default: WEBNN_CACHE, or the platform's folder for caches)
   --shape NAME=1x17        of \`add\`: the shape of an input with open dimensions; may be given again
   --dimension NAME=SIZE    of \`add\`: the size of an open dimension; may be given again
-  --threads N              of \`add\`: threads on the CPU, as later processes have them
+  --threads N              of \`add\`: threads on the CPU, the same as in later processes
   --fp-math MATH           of \`add\`: strict (default) or bf16
   --json                   print JSON
   --help                   this text

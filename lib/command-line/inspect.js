@@ -73,7 +73,7 @@ function needs(result) {
   if (result.openDimensions?.length > 0) lines.push(`open dimensions: ${result.openDimensions.join(', ')}; a plan is made for each shape that a run has`);
   else if (result.memory !== undefined) lines.push(`memory when loaded: ${mib(result.memory.graphs)}`);
   if (result.cuts?.length > 0) {
-    lines.push('cut where values of a run decide what comes behind:');
+    lines.push('split where the next part depends on data:');
     for (const { node, operator, reason } of result.cuts) lines.push(`  ${node}: ${operator}: ${reason}`);
   }
   if (result.notLoaded !== undefined) lines.push(`not loaded: ${result.notLoaded}`);

@@ -8,8 +8,8 @@ const USAGE = `webnn-node COMMAND [options]
 
   run MODEL.onnx        runs a model and prints its inputs, outputs, a summary of values and timings
   inspect MODEL.onnx    prints operators, parameters, memory, and unsupported nodes
-  bench MODEL.onnx      measures latency, throughput and memory, beside onnxruntime-node and an earlier result
-  profile MODEL.onnx    prints the time of each step and operator on the CPU; a page (--html), or a trace for Perfetto
+  bench MODEL.onnx      measures latency, throughput and memory; compares with onnxruntime-node and an earlier result
+  profile MODEL.onnx    prints the time of each step and operator; also as a page (--html) or a trace for Perfetto
   serve FOLDER          serves models over HTTP and gRPC, with the package @webnn-node/serve
   cache                 lists, checks, clears and fills the cache of packed weights
   devices               lists the devices that createContext can select here

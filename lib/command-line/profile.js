@@ -16,12 +16,12 @@ const usage = `webnn-node profile MODEL.onnx [options]
   --shape NAME=1x17        the shape of an input with open dimensions; may be given again
   --dimension NAME=SIZE    the size of an open dimension, for which the model is loaded; may be given again
   --constant NAME=VALUE    a file or number for an input that never changes; may be given again
-  --device DEVICE          cpu (default), or gpu, if it tells when steps begin and end
+  --device DEVICE          cpu (default), or gpu, if it has timestamp queries
   --threads N              threads on the CPU (default: all that this process may use)
   --fp-math MATH           strict (default), or bf16
-  --repeat N               profiled runs, after one other run (default 10; with --generate calls, default 1)
-  --generate N             profile generate() of a decoder with so many tokens: the step of the prompt, and those of the tokens
-  --prompt N               tokens of the prompt (default 64), which are random
+  --repeat N               profiled runs, after one unprofiled run (default 10); with --generate profiled calls (default 1)
+  --generate N             profile generate() of a decoder with N tokens: the step of the prompt, and the steps of the tokens
+  --prompt N               number of random tokens in the prompt (default 64)
   --seed N                 seed of random values (default 1)
   --html FILE              also write a page: a flame chart, the graph with its hot nodes, tables
   --trace                  print the trace for Perfetto instead

@@ -14,19 +14,19 @@ Serves the models of a folder: NAME.onnx, NAME/VERSION/model.onnx, or folders of
   --port NUMBER          the port for HTTP (default: 8000)
   --grpc-port NUMBER     the port for gRPC (default: no gRPC)
   --name NAME            FOLDER is one model, or a file of one, with this name
-  --versions NUMBER      so many of the latest versions of each model (default: all)
-  --device cpu|gpu|npu   what computes (default: cpu)
+  --versions NUMBER      number of the latest versions of each model to load (default: all)
+  --device cpu|gpu|npu   the device (default: cpu)
   --threads NUMBER       threads of the CPU (default: the cores that the process may use)
-  --performance HINT     latency, throughput, or how many runs at a time share the threads (default: what waits decides)
+  --performance HINT     latency, throughput, or the number of concurrent runs (default: depends on the load)
   --memory-limit MIB     the most memory of all models (default: 80 % of a container's limit)
-  --max-batch NUMBER     requests (or their rows) that one run computes; 1 joins none (default: 16)
+  --max-batch NUMBER     the most requests (or their rows) in a joined run; 1 turns joining off (default: 16)
   --speculate prompt     guess tokens of language models from the text before
-  --prompt-cache MIB     the most memory for earlier conversations, for each language model; 0 keeps none (default: 1024)
-  --max-in-flight NUMBER requests that are answered at a time; more get 429 (default: 256)
+  --prompt-cache MIB     the most memory for cached prompts, for each language model; 0 turns the cache off (default: 1024)
+  --max-in-flight NUMBER the most requests at a time; others get 429 (default: 256)
   --max-body MIB         the largest request (default: 64)
   --timeout SECONDS      the most time of a run (default: 60)
-  --grace SECONDS        the most time to answer what is under way after SIGTERM (default: 25)
-  --drain-delay SECONDS  after SIGTERM it answers for so long but is not ready, until load balancers have heard of it (default: 0)
+  --grace SECONDS        the most time to answer accepted requests after SIGTERM (default: 25)
+  --drain-delay SECONDS  after SIGTERM, keep answering for this time while reporting "not ready" to load balancers (default: 0)
   --token-file FILE      requests need the bearer token in this file (or in WEBNN_SERVE_TOKEN)
   --tls-cert FILE, --tls-key FILE   certificate and key, in PEM
   --cache FOLDER         keeps packed weights on disk in this folder, for a faster start
