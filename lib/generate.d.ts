@@ -57,7 +57,7 @@ export type Constraint =
 export interface GenerateOptions {
   /** The maximum number of new tokens of each sequence; 256 by default. `Infinity` sets no limit. */
   maxNewTokens?: number;
-  /** 0, the default, takes the most probable token. Numbers below 1 favour probable tokens, numbers above 1 the others. */
+  /** 0, the default, selects the most probable token. Numbers below 1 favour probable tokens, numbers above 1 the others. */
   temperature?: number;
   /** Sample from this many of the most probable tokens; 0, the default, from all. */
   topK?: number;
@@ -97,8 +97,8 @@ export interface GenerateOptions {
   /** Adds so many of the most probable tokens to each token, as `top`; at most 100, 0 by default. A step then calls the native side twice. */
   topLogprobs?: number;
   /**
-   * Guesses the next tokens, and checks several guesses in one step (speculative decoding). With `'prompt'` the guess is what followed the same
-   * text earlier; with `{ draft }`, the output of a smaller model with the same vocabulary. This is faster if guesses are often right; otherwise the
+   * Guesses the next tokens, and checks several guesses in one step (speculative decoding). With `'prompt'` the guess is the text that followed the same
+   * words earlier; with `{ draft }`, the output of a smaller model with the same vocabulary. This is faster if guesses are often right; otherwise the
    * call stops guessing. It changes neither the tokens of a seed nor the probabilities. By default each step has one token.
    *
    * `guesses`, from 1 to 15, sets how many tokens are guessed each time. By default the number follows from how often guesses are right.
@@ -110,7 +110,7 @@ export interface GenerateOptions {
   timeout?: number;
   /** Cancels the generation: the iterator rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Reuses what other calls with this cache have computed, and keeps what this call computes. Default: the cache of the model. */
+  /** Reuses the prefixes of other calls with this cache, and keeps the tokens of this call. Default: the cache of the model. */
   cache?: GenerationCache;
   /** How the keys and values of the past are kept. Default: the type of `cache`, or `'model'`. */
   cacheType?: CacheType;
@@ -212,7 +212,7 @@ export interface GenerationCacheUsage {
   /** Bytes of all cached sequences. Sequences with a common prefix may share memory. */
   bytes: number;
   sequences: number;
-  /** The number of prompts with a known prefix, and of other prompts. */
+  /** The number of prompts with a cached prefix, and of other prompts. */
   hits: number;
   misses: number;
   /** Tokens that calls did not compute again. */
@@ -221,13 +221,13 @@ export interface GenerationCacheUsage {
 
 /**
  * Caches prompts and generated tokens, for any number of calls of `generate()` on one model, one after the other or at once. A call computes only the
- * part of its prompt after the longest known prefix. Concurrent calls compute a common prefix once.
+ * part of its prompt after the longest cached prefix. Concurrent calls compute a common prefix once.
  *
  * Calls without a cache share the cache of the model. It has at most 256 MiB, for prefixes of at least 64 tokens.
  */
 export class GenerationCache {
   constructor(options?: GenerationCacheOptions);
-  /** The number of known tokens of each prompt of the latest call, when it began. */
+  /** The number of cached tokens of each prompt of the latest call, when it began. */
   readonly known: number[];
   /** The size of the cache, and how often it was used. */
   memoryUsage(): GenerationCacheUsage & { maxBytes: number };
@@ -346,7 +346,7 @@ export interface GenerationUsage {
   steps: number;
   /** Runs of the model that these steps took: fewer, because calls run their steps together. */
   runs: number;
-  /** Tokens of prompts that were computed in the same runs, beside the steps of other calls. */
+  /** Tokens of prompts that were computed in the same runs as the steps of other calls. */
   promptTokens: number;
   /** Why the steps of this model run one after the other. Absent if they run together, or if no two calls have met yet. */
   reason?: string;

@@ -19,7 +19,7 @@ export type MLDeviceType = 'cpu' | 'gpu' | 'npu';
  */
 export type MLFPMath = 'strict' | 'bf16';
 
-/** Extension: what the threads of the CPU are divided for. */
+/** Extension: the goal for the division of the CPU's threads among runs. */
 export type MLPerformanceHint = 'latency' | 'throughput';
 
 /** What `createContext` should select. See https://www.w3.org/TR/webnn/#api-mlcontextoptions */
@@ -29,7 +29,7 @@ export interface MLContextOptions {
   /** `false` selects the CPU. Default: `true`, a hardware accelerator if there is one. */
   accelerated?: boolean;
   /**
-   * Extension: the folder that keeps packed weights of the context's graphs and what `saveGraph()` saves; `true` for that of `WEBNN_CACHE` or the
+   * Extension: the folder for packed weights of the context's graphs and for saved graphs; `true` for that of `WEBNN_CACHE` or the
    * platform. Graphs keep their constants until they are saved. Default: the folder of `WEBNN_CACHE`, if it is set.
    */
   cache?: boolean | string;
@@ -38,20 +38,20 @@ export interface MLContextOptions {
   /** Extension: number of threads on the CPU. Default: the cores that the process may use, which all contexts share. */
   numThreads?: number;
   /**
-   * Extension: how runs divide the threads of the CPU: `'latency'` gives each run all of them, one run after the other; `'throughput'` runs as many
-   * side by side as there are threads; a number is that of runs side by side. Default: what waits decides.
+   * Extension: how runs share the threads of the CPU. `'latency'`: each run uses all threads, one run after the other. `'throughput'`: each run uses
+   * one thread, as many at a time as there are threads. A number: the number of concurrent runs. Default: depends on the load.
    */
   performance?: MLPerformanceHint | number;
   /** Extension: permission to reduce the precision of products; tensors keep their types. No effect on a GPU. Default: `'strict'`. */
   fpMath?: MLFPMath;
   /**
-   * Extension: the most bytes that `memoryUsage()` may count, as in its peak. What would exceed it is refused with a
+   * Extension: the maximum number of bytes that `memoryUsage()` counts, as in its peak. Work that would exceed it is refused with a
    * `QuotaExceededError`. Default: no limit.
    */
   memoryLimit?: number;
   /**
-   * Extension: for how many milliseconds memory for intermediate values of runs, and plans of ONNX models for other shapes than the last ones,
-   * stay when no run uses them; `false` for as long as their graph or model. On the CPU. Default: 60,000.
+   * Extension: milliseconds after which unused memory for intermediate values is released on the CPU, and all unused plans of ONNX models but the
+   * most recently used. `false` keeps them as long as their graph or model. Default: 60,000.
    */
   idle?: number | false;
   /** Extension: shown in messages and readable as `context.label`. */
@@ -61,8 +61,8 @@ export interface MLContextOptions {
   /** Extension: the timeout of runs that have none of their own, in milliseconds. Default: none. */
   timeout?: number;
   /**
-   * Extension: the most runs that may be unfinished. A further one is refused at once with a `QuotaExceededError`, whose properties `waiting` and
-   * `waitingFor` tell how many there are and for how many milliseconds the oldest has waited. Default: no limit.
+   * Extension: the maximum number of unfinished runs. Another run is refused at once with a `QuotaExceededError`. Its property `waiting` is the number
+   * of unfinished runs, and `waitingFor` the age of the oldest in milliseconds. Default: no limit.
    */
   maxQueue?: number;
 }
@@ -87,8 +87,8 @@ export interface MLTensorDescriptor extends MLOperandDescriptor {
   /** Whether `writeTensor` is allowed. Default: `false`. */
   writable?: boolean;
   /**
-   * Whether `exportToGPU` is allowed, on a context made from a `GPUDevice`. From an earlier text of the WebGPU interop: work that depends on the
-   * tensor waits while it is exported. Default: `false`.
+   * Whether `exportToGPU` is allowed, on a context made from a `GPUDevice`. From an earlier text of the WebGPU interop: while the tensor is exported,
+   * work that depends on it waits. Default: `false`.
    */
   exportableToGPU?: boolean;
   /** Whether `importExternalBuffer` of `webnn-node/webgpu` is allowed. From an earlier text. Default: `false`. */
@@ -124,24 +124,24 @@ export interface MLLabelOptions {
   label?: string;
 }
 
-/** Extension: what cancels work. */
+/** Extension: an option to cancel work. */
 export interface MLSignalOptions {
   /**
-   * Cancels the work. Its promise rejects with the signal's reason at once, and on the CPU the work stops within the pieces of an operator. If the
-   * signal is aborted already, nothing begins.
+   * Cancels the work. The promise rejects with the signal's reason at once. On the CPU the work stops soon, even in the middle of an operator. If the
+   * signal is already aborted, nothing begins.
    */
   signal?: AbortSignal;
 }
 
-/** Extension: how urgent work is. */
+/** Extension: the priority of work. */
 export type MLPriority = 'high' | 'normal' | 'low';
 
-/** Extension: how urgent work is, how long it may wait, and what cancels it. */
+/** Extension: the priority of work, how long it may wait, and how to cancel it. */
 export interface MLScheduleOptions extends MLSignalOptions {
-  /** The more urgent goes first. No work waits for ever for more urgent work. Default: that of the context. */
+  /** More urgent work runs first, but no work waits for ever. Default: that of the context. */
   priority?: MLPriority;
   /**
-   * Milliseconds from the call. Work that has not begun by then is dropped with a `TimeoutError`; work that has begun is not affected.
+   * Milliseconds from the call. Work that has not begun by then is dropped with a `TimeoutError`; work that has begun continues.
    * Default: that of the context.
    */
   timeout?: number;
@@ -152,7 +152,7 @@ export interface MLRunOptions extends MLLabelOptions, MLScheduleOptions {}
 
 /** Extension: options of `build`. */
 export interface MLBuildOptions extends MLLabelOptions, MLSignalOptions {
-  /** As the option of `createContext()`, for this graph. */
+  /** Like the option of `createContext()`, for this graph. */
   cache?: boolean | string;
 }
 
@@ -165,7 +165,7 @@ export type AllowSharedBufferSource = ArrayBufferLike | ArrayBufferView;
 /** Tensors by the names of the graph's inputs or outputs. */
 export type MLNamedTensors = Record<string, MLTensor>;
 
-/** Operands by the names of the outputs that they become. */
+/** Operands by the names of their outputs. */
 export type MLNamedOperands = Record<string, MLOperand>;
 
 /** Extension: typed arrays or `DataView`s, by the names of the graph's inputs or outputs. */
@@ -206,17 +206,17 @@ export interface MLMemoryUsage {
   tensors: number;
   /** `packed`, `mapped` and `constants` together. */
   graphs: number;
-  /** Weights in the layout that kernels read. What several graphs share is counted once, where it was packed first. */
+  /** Weights in the layout of the kernels. Shared weights count for the graph that packed them first. */
   packed: number;
   /** Parts of mapped files: packed weights from the cache, constants of saved graphs, and of models loaded with `map: true`. */
   mapped: number;
-  /** Constants that graphs read as they are, aligned copies of a model's weights, and constants of builders that are not built yet. */
+  /** Unpacked constants, aligned copies of a model's weights, and constants of builders that are not built yet. */
   constants: number;
   /** Bytes of models that you passed or streamed. */
   sources: number;
-  /** What describes the steps of graphs. On GPUs, without what the driver keeps; on a `GPUDevice`, V8 has it. */
+  /** Descriptions of the steps of graphs. On GPUs, without the memory of the driver; on a `GPUDevice` they are in V8's heap, and not counted here. */
   plans: number;
-  /** Weights that others have, too, and that are counted there: in no sum. */
+  /** Shared weights that count for another graph; outside all sums. */
   shared: number;
   /** Intermediate results of graphs, kept between dispatches. */
   scratch: number;
@@ -224,7 +224,7 @@ export interface MLMemoryUsage {
   caches: number;
   /** Data of `writeTensor()` that is not written yet. */
   pendingWrites: number;
-  /** The highest sum so far: of all numbers but `shared`, and of `graphs` but not its parts. */
+  /** The highest sum so far of all numbers but `shared`; of `graphs`, without adding its parts again. */
   peak: number;
 }
 
@@ -273,8 +273,8 @@ export class MLContext {
   /** Creates a tensor of zeros that can be exported to a device; without a copy if it is the device of this context. */
   createExportableTensor(descriptor: MLTensorDescriptor, gpuDevice: MLGPUDevice): Promise<MLTensor>;
   /**
-   * Exports a tensor as a buffer of its device. The buffer's `destroy()` gives the tensor back, with what WebGPU wrote. Returns the buffer for a
-   * tensor that `createExportableTensor` made for the device of this context, otherwise a promise. `await` works for both.
+   * Exports a tensor as a buffer of its device. The buffer's `destroy()` gives the tensor back, with the bytes that WebGPU wrote. Returns the buffer
+   * for a tensor that `createExportableTensor` made for the device of this context, otherwise a promise. `await` works for both.
    *
    * Meanwhile `dispatch`, `writeTensor` and `readTensor` refuse the tensor with `TypeError`, and another export returns the same buffer.
    */
@@ -283,7 +283,7 @@ export class MLContext {
   createConstantTensor(descriptor: MLOperandDescriptor & MLLabelOptions, inputData: AllowSharedBufferSource): Promise<MLTensor>;
   /** Resolves with a copy of the tensor's bytes, after all work enqueued before. */
   readTensor(tensor: MLTensor): Promise<ArrayBuffer>;
-  /** Extension: the same with options, of which there must be one. */
+  /** Extension: the same with options. At least one must be set. */
   readTensor(tensor: MLTensor, options: MLScheduleOptions): Promise<ArrayBuffer>;
   /** Copies the tensor's bytes into your memory, which must have exactly their length. */
   readTensor(tensor: MLTensor, outputData: AllowSharedBufferSource, options?: MLScheduleOptions): Promise<undefined>;
@@ -327,23 +327,23 @@ export class MLContext {
   /** The supported data types and ranks, for each operator and operand. */
   opSupportLimits(): MLOpSupportLimits;
   /**
-   * Extension, as in the cache explainer: saves a graph of this context for later processes, in the place of one with this key. Any string is a key.
+   * Extension, as in the cache explainer: saves a graph of this context for later processes. It replaces a graph with this key. Any string is a key.
    *
    * Rejects with `NotSupportedError` if the graph has more than 1 MiB of constants and was built without `cache`, with `QuotaExceededError` if there
    * is no room, with `OperationError` if it cannot be written.
    */
   saveGraph(key: string, graph: MLGraph): Promise<undefined>;
   /**
-   * Extension, as in the cache explainer: builds a saved graph, which computes the same as the one that was saved.
+   * Extension, as in the cache explainer: builds a saved graph, with the same results.
    *
    * Rejects with `NotFoundError` if there is none, with `OperationError` if this context cannot build it or its file is damaged.
    */
   loadGraph(key: string): Promise<MLGraph>;
-  /** Extension, as in the cache explainer: the keys of saved graphs, those used last first. */
+  /** Extension, as in the cache explainer: the keys of saved graphs, the most recently used first. */
   listGraphs(): Promise<string[]>;
-  /** Extension, as in the cache explainer: removes a saved graph, if there is one. Graphs that were loaded stay as they are. */
+  /** Extension, as in the cache explainer: removes a saved graph, if there is one. Loaded graphs stay. */
   deleteGraph(key: string): undefined;
-  /** Extension: resolves when `maxQueue` allows another run, for whoever has asked first. */
+  /** Extension: resolves when `maxQueue` allows another run, in the order of the calls. */
   ready(): Promise<void>;
   /** Extension: the bytes that the context uses. */
   memoryUsage(): MLMemoryUsage;
@@ -393,7 +393,7 @@ export class MLTensor {
   readonly label: string;
   /** The device to which a tensor of `createExportableTensor` can be exported; otherwise `null`. */
   readonly gpuDevice: MLGPUDevice | null;
-  /** Whether its descriptor set it. */
+  /** The `exportableToGPU` of its descriptor. */
   readonly exportableToGPU: boolean;
   /** Rejects its pending reads with `InvalidStateError` and releases the memory after the last dispatch that uses it. */
   destroy(): void;
@@ -429,7 +429,7 @@ export class MLGraphBuilder {
 /** Extension: records dispatches; submit them later, any number of times. */
 export class MLCommandEncoder {
   constructor(context: MLContext);
-  /** Announces a graph that you will dispatch here. */
+  /** Announces a graph for dispatches here. */
   initializeGraph(graph: MLGraph): void;
   /**
    * Records a dispatch. The tensors are checked now.
