@@ -396,13 +396,17 @@ fn layers_of_the_gpu_backend_use_only_the_layers_below() {
 /// Programs for GPUs are data: whatever runs them, wgpu or a `GPUDevice` of script's.
 #[test]
 fn lowering_knows_no_wgpu() {
+    const LAYERS: [&str; 4] = ["gpu_program", "lower", "shader", "target"];
+    let mut found = BTreeSet::new();
     for (path, text) in all() {
         let Ok(within) = path.strip_prefix("backend/wgpu") else { continue };
         let layer = module(within).first().cloned().unwrap_or_default();
         let is_test = path.file_stem().is_some_and(|name| name.to_str().unwrap().ends_with("tests"));
-        if ["target", "program", "shader", "lower"].contains(&layer.as_str()) && !is_test {
+        if LAYERS.contains(&layer.as_str()) && !is_test {
             let rest = code(&text).replace("backend::wgpu::", "");
             assert!(!rest.contains("wgpu::"), "{} uses wgpu", path.display());
+            found.insert(layer);
         }
     }
+    assert!(found.iter().eq(LAYERS), "of {LAYERS:?} there are only {found:?}");
 }
