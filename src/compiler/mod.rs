@@ -1,8 +1,7 @@
 //! A validated graph → a [`Schedule`] that a backend compiles.
 //!
-//! [`compile`] runs the [`PASSES`] over the graph, and schedules what they leave. A pass takes a valid graph and leaves a valid graph. At each
-//! node it asks whether anybody still wants the graph ([`Compilation::each`]). All passes read and change a graph by the same methods
-//! ([`edit`]).
+//! [`compile`] runs the [`PASSES`] over the graph, and schedules the result. A pass takes a valid graph and leaves a valid graph. Every 16 nodes
+//! it asks the backend whether the graph is still wanted ([`Compilation::each`]). All passes read and change a graph by the same methods ([`edit`]).
 //!
 //! What is known here is true of graphs in general. What a backend has kernels for, and from which size on, is its answer to one trait
 //! ([`Capabilities`]).
@@ -106,9 +105,10 @@ const PASSES: &[(When, Pass)] = &[
 
 /// The steps of what the passes leave, then their places.
 ///
-/// 1. [`steps`]: element-wise operators join the operator that makes their data ([`fuse`]). Transpositions become orders of reading and
-///    writing ([`orders`]). The step of a node takes in what makes its operand: attention ([`attention`]), expansions before depthwise
-///    convolutions ([`depthwise`]), factors of channels ([`channel_scaling`]).
+/// 1. [`steps`], in this order: operators between quantized values compute in integers ([`quantized`]). Element-wise operators join the operator
+///    that makes their data ([`fuse`]). Attention takes in the products around its softmax ([`attention`]). Transpositions become orders of
+///    reading and writing ([`orders`]). Depthwise convolutions take in expansions before them ([`depthwise`]), and convolutions the factors of
+///    their channels ([`channel_scaling`]).
 /// 2. [`places`]: values are graph inputs and outputs, constants, or offsets in one arena.
 fn schedule(graph: &Graph, compilation: &Compilation<'_>) -> Result<Schedule> {
     let steps = steps::steps(graph, compilation)?;
