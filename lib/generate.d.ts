@@ -344,7 +344,7 @@ export class StopStrings {
 export interface GenerationUsage {
   /** Steps of sequences so far, of all calls on the model. */
   steps: number;
-  /** Runs of the model that these steps took: fewer, because calls run their steps together. */
+  /** Runs of the model that computed these steps: fewer, because calls run their steps together. */
   runs: number;
   /** Tokens of prompts that were computed in the same runs as the steps of other calls. */
   promptTokens: number;
@@ -353,7 +353,7 @@ export interface GenerationUsage {
   /** The number of guesses of calls with `speculate` that were checked, and that were right. */
   guessed: number;
   accepted: number;
-  /** Why calls with `speculate` generate one token for each step with this model. Absent if they can guess, or if that was not found out yet. */
+  /** Why calls with `speculate` generate one token for each step with this model. Absent if they can guess, or if this is not known yet. */
   speculationReason?: string;
   /** The cache of calls without a `GenerationCache`. */
   cache: GenerationCacheUsage;

@@ -151,7 +151,7 @@ export interface OnnxLoadOptions {
    */
   integrity?: string;
   /**
-   * Files with the model's external data, by the location that the model has for each. They take precedence over files beside the model; a model
+   * Files with the model's external data, by the location that the model has for each. They take precedence over files in the model's folder; a model
    * that is not loaded from a path needs them.
    */
   externalData?: Record<string, OnnxSource>;

@@ -26,7 +26,7 @@ declare module 'onnxruntime-common' {
 
   namespace InferenceSession {
     interface SessionOptions {
-      /** Joins runs that wait for the session, as in `loadOnnx`. */
+      /** Joins waiting runs of the session, as in `loadOnnx`. */
       batching?: boolean | OnnxBatchingOptions;
       /** Keeps packed weights on disk, as in `loadOnnx`. */
       cache?: boolean | string;

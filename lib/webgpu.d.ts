@@ -19,9 +19,9 @@ export function requiredFeatures(adapter: AdapterLike): ('shader-f16' | 'subgrou
 
 /**
  * Exports a tensor created with `importableToWebGPU` as a buffer of any device: its own memory on the device of its context, otherwise a copy.
- * Work that depends on the tensor waits until the buffer's `destroy()` or `release()` gives it back, with what WebGPU wrote.
+ * Work that depends on the tensor waits until the buffer's `destroy()` or `release()` gives it back, with the bytes that WebGPU wrote.
  *
- * Rejects with `InvalidStateError` for a tensor that is exported already, and with `OperationError` for an errored tensor.
+ * Rejects with `InvalidStateError` for a tensor that is already exported, and with `OperationError` for an errored tensor.
  */
 export function importExternalBuffer(device: MLGPUDevice, descriptor: { source: MLTensor; label?: string }): Promise<MLGPUBuffer>;
 

@@ -11,44 +11,45 @@ export interface ServeOptions {
   models: string | Record<string, string>;
   /** `models` is the file or the folder of one model, with this name. */
   name?: string;
-  /** What computes. Default: a context of its own. */
+  /** The context of the models. Default: the server creates one. */
   context?: MLContext;
-  /** Of a context of its own. Default: `'cpu'`. */
+  /** Device of the context that the server creates. Default: `'cpu'`. */
   deviceType?: MLDeviceType;
+  /** Threads of that context, as in `createContext`. */
   numThreads?: number;
-  /** How its runs share the threads, as in `createContext`. Default: what waits decides. */
+  /** How its runs share the threads, as in `createContext`. Default: depends on the load. */
   performance?: MLPerformanceHint | number;
-  /** Bytes of all models. Default: no limit; of `serve` 80 % of a container's limit. */
+  /** The maximum number of bytes of all models. Default: no limit; for `webnn-node serve`, 80 % of a container's limit. */
   memoryLimit?: number;
-  /** Options for all models. Default: `batching: true` for models that compute rows apart. */
+  /** Options for all models. Default: `batching: true` for models that compute each row independently. */
   onnx?: OnnxLoadOptions;
-  /** Of language models: guesses tokens from the text before, as `speculate` of `generate`. Default: no guesses. */
+  /** For language models: guesses tokens from the earlier text, like `speculate` of `generate`. Default: no guesses. */
   speculate?: 'prompt';
-  /** Of each language model: the most bytes of earlier conversations that are kept, so that what begins alike is computed once. Default: 1 GiB. */
+  /** For each language model: the maximum size in bytes of the cache of common prefixes. Default: 1 GiB. */
   promptCache?: number;
-  /** So many of the latest versions of a model are loaded. Default: all. */
+  /** Number of the latest versions of each model to load. Default: all. */
   versions?: number;
   /** A logger of pino. Default: no logs. */
   logger?: FastifyBaseLogger;
-  /** Requests need this bearer token, apart from probes. */
+  /** All requests except probes need this bearer token. */
   token?: string;
-  /** TLS, as `https.createServer` takes it. */
+  /** Options for TLS, as in `https.createServer`. */
   https?: { cert: string | Buffer; key: string | Buffer };
   /** `false`: the promise resolves before the models are loaded. Default: `true`. */
   waits?: boolean;
-  /** Called while models are loaded at the start, with the bytes of the model under way, and its number among so many. */
+  /** Called while models are loaded at the start, with the loaded bytes of the current model, its number, and the number of models. */
   onProgress?: (progress: { model: string; number: number; count: number; loaded: number; total: number | undefined }) => void;
-  /** The most bytes of a request. Default: 64 MiB. */
+  /** The maximum size of a request in bytes. Default: 64 MiB. */
   bodyLimit?: number;
-  /** The most elements of all inputs of a request. Default: 2²⁶. */
+  /** The maximum number of elements in all inputs of a request. Default: 2²⁶. */
   maxElements?: number;
-  /** Requests that are answered at a time; more are refused with 429. Default: 256. */
+  /** The maximum number of requests at a time; others are refused with 429. Default: 256. */
   maxInFlight?: number;
-  /** The most bytes of all requests that have not arrived completely; those that have sent most are cut off. Default: 1 GiB. */
+  /** The maximum size in bytes of all incomplete requests; beyond it the largest ones are cut off. Default: 1 GiB. */
   maxReceiving?: number;
   /** Default: 4096. */
   maxConnections?: number;
-  /** The most milliseconds of a run, if the request does not say. Default: 60,000. */
+  /** The timeout of a run in milliseconds, if the request has none. Default: 60,000. */
   timeout?: number;
   /** Milliseconds in which a request must have arrived. Default: 60,000. */
   requestTimeout?: number;
@@ -56,11 +57,11 @@ export interface ServeOptions {
   text?: TextLimits;
 }
 
-/** What one request for text may ask for. */
+/** The limits of a request for text. */
 export interface TextLimits {
   /** Choices: `n` for each prompt. Default: 16. */
   choices?: number;
-  /** Tokens of a choice of a chat that names no number. Default: 4096. */
+  /** Tokens of a chat's choice, if the request sets no number. Default: 4096. */
   maxTokens?: number;
   /** Characters of all texts. Default: 2²⁰. */
   characters?: number;
@@ -82,7 +83,7 @@ export interface TextLimits {
   depth?: number;
   /** Milliseconds of a request. Default: 600,000. */
   timeout?: number;
-  /** Milliseconds that a client may take to read what was written of a stream. Default: 60,000. */
+  /** Milliseconds after which a stream ends if its client does not read. Default: 60,000. */
   stall?: number;
 }
 
@@ -90,17 +91,17 @@ export interface RunOptions {
   version?: string;
   outputs?: string[];
   signal?: AbortSignal;
-  /** As Triton has it: 1 is the highest, 0 the default. */
+  /** As in Triton: 1 is the highest, 0 the default. */
   priority?: number;
   /** Milliseconds. */
   timeout?: number;
 }
 
-/** A version of a model that is loaded. */
+/** A loaded version of a model. */
 export interface LoadedModel {
   readonly name: string;
   readonly version: string;
-  /** undefined if a model of the hub has no tensors to be called with. */
+  /** undefined for a model of the hub that is not served for tensors. */
   readonly onnx: OnnxModel | undefined;
 }
 
@@ -112,7 +113,7 @@ export interface Registry {
   versions(name: string): string[];
   get(name: string, version?: string): LoadedModel;
   list(): Promise<{ name: string; version: string; state: string; reason: string }[]>;
-  /** Loads a model, or loads it again: what is served until then is served until the new one has run once. */
+  /** Loads a model, or replaces a loaded one. The old model serves requests until the new one has run once. */
   load(name: string): Promise<void>;
   unload(name: string): Promise<void>;
   run(name: string, feeds: Record<string, OnnxInput>, options?: RunOptions): Promise<Record<string, OnnxResult>>;
@@ -121,10 +122,10 @@ export interface Registry {
 /** The requests of a server. */
 export interface Load {
   readonly running: number;
-  /** Whether the server is not ready any more, because it ends soon. */
+  /** Whether the server reports "not ready", because it ends soon. */
   readonly isLeaving: boolean;
   readonly isDraining: boolean;
-  /** Refuses new requests with 503, and resolves when those that were accepted have ended. */
+  /** Refuses new requests with 503, and resolves when the accepted ones have ended. */
   drain(): Promise<void>;
 }
 
