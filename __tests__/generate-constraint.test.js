@@ -167,6 +167,101 @@ test('a call is cancelled between its steps', async () => {
   await expect(run()).rejects.toThrow('enough');
 });
 
+describe('masks that are promised', () => {
+  /** Resolves after some turns of the event loop. */
+  const turns = async (count) => {
+    for (let i = 0; i < count; i++) await new Promise((resolve) => { setImmediate(resolve); });
+  };
+  /** The same constraint, whose masks come later. */
+  function later(constraint, wait = () => turns(3)) {
+    return {
+      begin() {
+        const matcher = constraint.begin();
+        const mask = () => { throw new Error('not asked for'); };
+        const maskAsync = async () => {
+          await wait();
+          return matcher.mask();
+        };
+        return Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(matcher), mask: { value: mask }, maskAsync: { value: maskAsync } });
+      },
+    };
+  }
+  const list = [every, [7], [8], anyOf(1, 2, 3), every, anyOf(4, 5), [9], [9], every, every];
+
+  test.each([
+    ['alone', {}],
+    ['with chance', { temperature: 2, seed: 5 }],
+    ['of several sequences', { sequences: 3, temperature: 1, seed: 2 }],
+    ['with a hook', { logits: (logits) => logits.reverse() }],
+    ['with the most probable tokens', { topLogprobs: 3 }],
+    ['with guesses', { speculate: { prompt: true, guesses: 3 } }],
+    ['with guesses and a hook', { speculate: { prompt: true, guesses: 3 }, logits: (logits) => logits.reverse() }],
+    ['with a draft', () => ({ speculate: { draft: model, guesses: 3 } })],
+  ])('are as those that are there: %s', async (_, given) => {
+    const options = typeof given === 'function' ? given() : given;
+    const run = async (constraint) => {
+      const found = await all(prompt(40), { ...options, constraint });
+      // What runs together is rounded in another order.
+      return found.map(({ id, sequence, forced, finish }) => ({ id, sequence, forced, finish }));
+    };
+    expect(await run(later(places(list)))).toEqual(await run(places(list)));
+  });
+
+  test('come while the model computes', async () => {
+    const steps = async () => (await generationUsage(model)).steps;
+    let before = await steps();
+    const computed = async () => {
+      while ((await steps()) === before) await turns(1);
+      before = await steps();
+    };
+    // A step that waited for them would never be computed.
+    expect(idsOf(await all(prompt(6), { constraint: later(places(list), computed) }))).toEqual(idsOf(await all(prompt(6), { constraint: places(list) })));
+  });
+
+  const never = () => new Promise(() => {});
+
+  test.each([['alone', {}], ['with a hook', { logits() {} }], ['with a draft', () => ({ speculate: { draft: model } })]])('are not waited for when the call is cancelled: %s', async (_, given) => {
+    const controller = new AbortController();
+    let asked = 0;
+    const wait = () => {
+      if (++asked < 3) return turns(1);
+      setImmediate(() => controller.abort(new Error('enough')));
+      return never();
+    };
+    const options = typeof given === 'function' ? given() : given;
+    const run = async () => all(prompt(6), { ...options, constraint: later(places(new Array(50).fill(every)), wait), signal: controller.signal });
+    await expect(run()).rejects.toThrow('enough');
+    expect(await all(prompt(6), { maxNewTokens: 2 })).toHaveLength(2);
+  });
+
+  test('are not waited for when the context goes', async () => {
+    const own = await ml.createContext({ accelerated: false });
+    const other = await loadOnnx(own, decoder(KIND), { label: 'going' });
+    const controller = new AbortController();
+    const wait = () => {
+      setImmediate(() => {
+        own.destroy();
+        controller.abort(new Error('enough'));
+      });
+      return never();
+    };
+    const run = async () => {
+      for await (const token of generate(other, prompt(6), { constraint: later(places([every]), wait), signal: controller.signal })) throw token;
+    };
+    await expect(run()).rejects.toThrow();
+  });
+
+  test('that fail end the call with their error', async () => {
+    const fail = async () => { throw new Error('from the mask'); };
+    for (const options of [{}, { topLogprobs: 1 }, { speculate: { draft: model } }]) {
+      await expect(all(prompt(6), { ...options, constraint: later(places(list), fail) })).rejects.toThrow('from the mask');
+    }
+    const wrong = { begin: () => ({ mask() {}, maskAsync: async () => 'x', push() {}, isDone: false }) };
+    await expect(all(prompt(6), { constraint: wrong })).rejects.toThrow();
+    expect(await all(prompt(6), { maxNewTokens: 2 })).toHaveLength(2);
+  });
+});
+
 describe('refuses', () => {
   test.each([
     ['a string', 'x', /^generate \(decoder\): options: constraint: found "x", allowed an object with schema, regex, grammar or begin\(\)$|constraint: found/],

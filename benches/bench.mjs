@@ -236,6 +236,9 @@ The cold start needs root, or programs of GNU.`,
   --tokens N       tokens of a made-up vocabulary (default 150000)
   --tokenizer FILE tokenizer.json of a model, with an end token among its special tokens
   --texts N        texts of each constraint (default 20)
+  --model FILE     a decoder: tokens a second, with masks beside its steps and forced tokens fed together, and without
+  --threads N      its threads (default 2)
+  --rounds N       texts of each schema (default 5)
   --json FILE      write everything that was measured`,
   },
   observing: {

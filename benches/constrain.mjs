@@ -1,14 +1,26 @@
-// What constrained output takes of a step: the masks of a JSON schema, a regular expression or a grammar for a large vocabulary, along texts by chance.
+// What constrained output takes of a step: the masks of a JSON schema, a regular expression or a grammar for a large vocabulary, along texts by chance;
+// and for how long the JavaScript thread does nothing else. With a model: what a step with masks beside it gains, and tokens that are forced.
 //
 //   npm run bench -- constrain [--tokens 150000] [--tokenizer FILE] [--texts 20] [--json FILE]
+//   npm run bench -- constrain --model MODEL.onnx --tokenizer FILE [--threads 2] [--rounds 5]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { compile } from '@webnn-node/constrain';
+import { measureDecoder } from './constrain/decoder.mjs';
+import { madeUp, randomOf } from './constrain/vocabulary.mjs';
 import { load, machine } from './machine.mjs';
-import { median } from './statistics.mjs';
+import { median, quantile } from './statistics.mjs';
 
 const { values } = parseArgs({
-  options: { tokens: { type: 'string', default: '150000' }, tokenizer: { type: 'string' }, texts: { type: 'string', default: '20' }, json: { type: 'string' } },
+  options: {
+    tokens: { type: 'string', default: '150000' },
+    tokenizer: { type: 'string' },
+    texts: { type: 'string', default: '20' },
+    model: { type: 'string' },
+    threads: { type: 'string', default: '2' },
+    rounds: { type: 'string', default: '5' },
+    json: { type: 'string' },
+  },
 });
 
 const person = {
@@ -32,57 +44,53 @@ const CASES = {
   'a grammar of sums': { grammar: 'start: sum\nsum: product ("+" product)*\nproduct: value ("*" value)*\nvalue: NUMBER | "(" sum ")"\nNUMBER: /[0-9]+(\\.[0-9]+)?/' },
 };
 
-/** Numbers below a bound, the same each time. */
-function randomOf(seed) {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
-
-/** A byte-level vocabulary: bytes, numbers, and words of syllables, as they begin a text and behind a space or a mark. */
-function madeUp(count) {
-  const random = randomOf(7);
-  let next = 256;
-  const letters = Array.from({ length: 256 }, (_, byte) => String.fromCodePoint((byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae ? byte : next++));
-  const texts = new Set(letters);
-  for (let number = 0; number < 1000; number++) texts.add(String(number));
-  const marks = ['', 'Ġ', 'Ġ', 'Ġ', '"', 'Ġ"', '_', '.', '(', '-', '/', ',Ġ', 'ĊĊ', '{"', '":'];
-  const syllable = () => `${'bcdfghjklmnprstvwz'[random(18)]}${'aeiou'[random(5)]}${['', '', 'n', 'r', 's', 't'][random(6)]}`;
-  while (texts.size < count - 1) {
-    const word = Array.from({ length: 1 + random(4) }, syllable).join('');
-    texts.add(`${marks[random(marks.length)]}${random(5) === 0 ? word[0].toUpperCase() + word.slice(1) : word}${random(12) === 0 ? marks[random(marks.length)] : ''}`);
-  }
-  const vocab = Object.fromEntries([...texts].map((text, id) => [text, id]));
-  return {
-    decoder: { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true },
-    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true },
-    model: { type: 'BPE', vocab, merges: [] },
-    added_tokens: [{ id: texts.size, content: '<end>', special: true, normalized: false }],
-  };
-}
-
 /** Milliseconds that this process has computed: other programs do not count. */
 const now = () => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 };
 
-/** A walk along one text. Texts end by the token that ends them, which is taken as soon as it may come. */
+/** The next token of a text by chance. The token that ends it is taken as soon as it may come. */
+const next = (mask, end, random) => ((mask[end >> 5] >>> (end & 31)) & 1 ? end : pick(mask, random));
+
+/** A walk along one text. */
 function walk(constraint, end, random, figures) {
   const matcher = constraint.begin();
   for (let count = 0; count < 200 && !matcher.isDone; count++) {
     let began = now();
     const mask = matcher.mask();
     figures.masks.push(now() - began);
-    const id = (mask[end >> 5] >>> (end & 31)) & 1 ? end : pick(mask, random);
+    const id = next(mask, end, random);
     began = now();
     matcher.push(id);
     const forced = matcher.isDone ? [] : matcher.forced();
     figures.pushes.push(now() - began);
     figures.forced += forced.length;
   }
+}
+
+/** For how long the JavaScript thread is held by each mask of a text, in milliseconds: by one that it computes itself, or asks for. */
+async function hold(constraint, end, random, computes) {
+  const times = [];
+  const matcher = constraint.begin();
+  for (let count = 0; count < 200 && !matcher.isDone; count++) {
+    let last = performance.now();
+    let longest = 0;
+    let isWanted = true;
+    const turn = () => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+      if (isWanted) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const mask = computes ? matcher.mask() : await matcher.maskAsync();
+    isWanted = false;
+    await new Promise((resolve) => { setImmediate(resolve); });
+    times.push(longest);
+    matcher.push(next(mask, end, random));
+    if (!matcher.isDone) matcher.forced();
+  }
+  return times;
 }
 
 /** One of the tokens of a mask by chance: the first behind a place. */
@@ -97,29 +105,57 @@ function pick(mask, random) {
   throw new Error('a mask of nothing');
 }
 
+async function measureMasks(tokenizer, end) {
+  let began = now();
+  await compile({ regex: 'a', tokenizer, end });
+  console.log(`${Object.keys(tokenizer.model.vocab).length + tokenizer.added_tokens.length} tokens, read in ${(now() - began).toFixed(0)} ms\n`);
+  console.log(' masks of                            compiled    mean   median      p99      max   push, mean, max      forced');
+  const results = {};
+  for (const [name, wanted] of Object.entries(CASES)) {
+    began = now();
+    const constraint = await compile({ ...wanted, tokenizer, end });
+    const compiled = now() - began;
+    const figures = { masks: [], pushes: [], forced: 0 };
+    for (let text = 0; text < Number(values.texts); text++) walk(constraint, end, randomOf(text + 1), figures);
+    const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
+    const [average, middle, high, most] = [mean(figures.masks), median(figures.masks), quantile(figures.masks, 0.99), Math.max(...figures.masks)];
+    const [push, longest] = [mean(figures.pushes), Math.max(...figures.pushes)];
+    const share = figures.forced / (figures.forced + figures.masks.length);
+    results[name] = { compiled, mean: average, median: middle, p99: high, max: most, push, longest, forced: share, masks: figures.masks.length };
+    const cells = [[compiled.toFixed(1), 9], ...[average, middle, high, most].map((ms) => [ms.toFixed(3), 9]), [push.toFixed(3), 9], [longest.toFixed(3), 9], [`${(100 * share).toFixed(0)} %`, 9]];
+    console.log(` ${name.padEnd(33)}${cells.map(([text, width]) => text.padStart(width)).join('')}`);
+  }
+  console.log('\nmilliseconds of processor time. forced: tokens that no mask was made for.\n');
+  return results;
+}
+
+async function measureHolds(tokenizer, end) {
+  console.log(' the JavaScript thread is held by     mask(), p99      max   maskAsync(), p99      max');
+  const results = {};
+  for (const [name, wanted] of Object.entries(CASES)) {
+    results[name] = {};
+    for (const [way, computes] of [['mask', true], ['maskAsync', false]]) {
+      // Each with a grammar of its own: copies share what they find out.
+      const constraint = await compile({ ...wanted, tokenizer: { ...tokenizer }, end });
+      const times = [];
+      for (let text = 0; text < Number(values.texts); text++) times.push(...await hold(constraint, end, randomOf(text + 1), computes));
+      results[name][way] = { p99: quantile(times, 0.99), max: Math.max(...times) };
+    }
+    const { mask, maskAsync } = results[name];
+    const cells = [[mask.p99, 16], [mask.max, 9], [maskAsync.p99, 19], [maskAsync.max, 9]];
+    console.log(` ${name.padEnd(33)}${cells.map(([ms, width]) => ms.toFixed(3).padStart(width)).join('')}`);
+  }
+  console.log('\nmilliseconds of time, of each mask the longest between two turns of the event loop.');
+  return results;
+}
+
 const here = machine();
 console.log(`${here.cpu}, Node ${here.node}, load ${load().toFixed(2)}`);
 const tokenizer = values.tokenizer === undefined ? madeUp(Number(values.tokens)) : JSON.parse(readFileSync(values.tokenizer, 'utf8'));
 const ends = tokenizer.added_tokens.filter(({ special }) => special).map(({ id }) => id);
 const end = ends.at(-1);
-let began = now();
-await compile({ regex: 'a', tokenizer, end });
-console.log(`${Object.keys(tokenizer.model.vocab).length + tokenizer.added_tokens.length} tokens, read in ${(now() - began).toFixed(0)} ms\n`);
-console.log(' masks of                            compiled    mean   median      p99      max   push, mean   forced');
-const results = {};
-for (const [name, wanted] of Object.entries(CASES)) {
-  began = now();
-  const constraint = await compile({ ...wanted, tokenizer, end });
-  const compiled = now() - began;
-  const figures = { masks: [], pushes: [], forced: 0 };
-  for (let text = 0; text < Number(values.texts); text++) walk(constraint, end, randomOf(text + 1), figures);
-  const sorted = figures.masks.toSorted((a, b) => a - b);
-  const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
-  const [average, middle, high, most, push] = [mean(sorted), median(sorted), sorted[Math.floor(sorted.length * 0.99)], sorted.at(-1), mean(figures.pushes)];
-  const share = figures.forced / (figures.forced + figures.masks.length);
-  results[name] = { compiled, mean: average, median: middle, p99: high, max: most, push, forced: share, masks: sorted.length };
-  const cells = [[compiled.toFixed(1), 9], ...[average, middle, high, most].map((ms) => [ms.toFixed(3), 9]), [push.toFixed(3), 13], [`${(100 * share).toFixed(0)} %`, 9]];
-  console.log(` ${name.padEnd(33)}${cells.map(([text, width]) => text.padStart(width)).join('')}`);
-}
-console.log(`\nmilliseconds of processor time. forced: tokens that no mask was made for. load at the end: ${load().toFixed(2)}`);
+let results;
+if (values.model === undefined) results = { masks: await measureMasks(tokenizer, end), holds: await measureHolds(tokenizer, end) };
+else results = await measureDecoder(values.model, { tokenizer, end, threads: Number(values.threads), rounds: Number(values.rounds) });
+console.log(`load at the end: ${load().toFixed(2)}`);
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: here, results }, null, 2)}\n`);

@@ -19,6 +19,10 @@ export interface TokenMatcher {
    * allowed. The array is read at once, so you may reuse it.
    */
   mask(): Uint32Array;
+  /**
+   * If present, it is called instead of `mask`, while the model computes the step. The array must not change until the next `push`.
+   */
+  maskAsync?(): Promise<Uint32Array>;
   /** Called with each token that was chosen. */
   push(id: number): void;
   /** Called after `push`: the tokens that must follow. The model sees them together. They count as pushed. */

@@ -389,12 +389,14 @@ export function beginSequences(
 ): void;
 /**
  * Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. A mask has the bits of
- * the tokens that may be chosen for the sequence in its place; all may where there is none.
+ * the tokens that may be chosen for the sequence in its place; all may where there is none. Without `masks` the tokens wait for `giveMasks`.
  */
 export function continueSequences(
-  request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number, masks: (Uint32Array | undefined)[],
-  withSteps: boolean,
+  request: Request, session: Handle, sequences: number[], chooses: boolean, priority: number, timeout: number,
+  masks: (Uint32Array | undefined)[] | undefined, withSteps: boolean,
 ): void;
+/** The masks of a step that began without them. */
+export function giveMasks(session: Handle, masks: (Uint32Array | undefined)[]): void;
 /** Those of what was continued last. What was done for several sessions together is one's. */
 export function takeSequenceSteps(session: Handle): Step[];
 export function chooseToken(session: Handle, sequence: number, logits: Float32Array, mask: Uint32Array | undefined): [number, number];

@@ -66,9 +66,22 @@ function begun(label, constraint) {
   return matcher;
 }
 
+/**
+ * The tokens that may come next in sequences.
+ * @param {import('../generate.d.ts').TokenMatcher[]} matchers
+ * @returns {Uint32Array[] | Promise<Uint32Array[]>}
+ */
+function masksOf(matchers) {
+  if (matchers.every(({ maskAsync }) => maskAsync === undefined)) return matchers.map((matcher) => matcher.mask());
+  const masks = Promise.all(matchers.map(async (matcher) => matcher.maskAsync?.() ?? matcher.mask()));
+  // Whoever waits for them hears of it.
+  masks.catch(() => {});
+  return masks;
+}
+
 /** The constraint of a text, with the tokenizer that is given, and the tokens that end a text. */
 function withTokenizer(constraint, tokenizer, end) {
   return isObject(constraint) && isText(constraint) ? { tokenizer, end, ...constraint } : constraint;
 }
 
-module.exports = { begun, compiled, readConstraint, withTokenizer };
+module.exports = { begun, compiled, masksOf, readConstraint, withTokenizer };

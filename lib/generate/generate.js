@@ -5,15 +5,15 @@
 const { types } = require('node:util');
 const native = require('../native.js');
 const { traced } = require('../diagnostics.js');
-const { CONTEXT_LOST, invalidState, nativeError, typeError } = require('../errors.js');
+const { typeError } = require('../errors.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { NORMAL, scheduleOf } = require('../scheduling.js');
-const { begin } = require('../settle.js');
 const { show } = require('../show.js');
 const { adapterHandle } = require('./adapter.js');
 const { mostProbable } = require('./alternatives.js');
+const { ask, askForStep, promised, requireContext, sync } = require('./asking.js');
 const { NAME, decoderOf, openSession, take } = require('./cache.js');
-const { begun, compiled } = require('./constraint.js');
+const { begun, compiled, masksOf } = require('./constraint.js');
 const { featuresOf, requireSameContext } = require('./embedding.js');
 const { withEncoder } = require('./encoder.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
@@ -113,16 +113,15 @@ async function* tokens(work, prompts, wish, called) {
   const matcher = () => (constraint === undefined ? undefined : begun(work.model.label, constraint));
   const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [], matcher: matcher() })));
   let live = most > 0 ? [...sequences.keys()] : [];
+  const when = neededWhen(wish, isDirect);
   while (live.length > 0) {
-    const masks = constraint === undefined ? [] : live.map((sequence) => sequences[sequence].matcher.mask());
-    // A draft guesses only what is allowed next, too.
-    const allowed = isDirect || wish.speculate !== undefined ? masks : [];
+    const masks = constraint === undefined ? [] : masksOf(live.map((sequence) => sequences[sequence].matcher));
     const note = noteOf(work.model);
-    const proceed = () => ask(work, (request) => native.continueSequences(request, session, live, isDirect, priority, left, allowed, note !== undefined));
-    const chosen = await traced('run', () => stepOf(work.model, sequences, live), proceed);
+    const start = (request, allowed) => native.continueSequences(request, session, live, isDirect, priority, left, allowed, note !== undefined);
+    const chosen = await traced('run', () => stepOf(work.model, sequences, live), () => askForStep(work, masks, when, start));
     note?.(session);
     left = -1;
-    const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, masks);
+    const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, await promised(work, masks));
     const going = [];
     const list = [];
     for (const [sequence, first] of step) {
@@ -133,6 +132,12 @@ async function* tokens(work, prompts, wish, called) {
     live = going;
     yield* list;
   }
+}
+
+/** When the native side needs the masks of a step: a draft guesses only what is allowed next, too, and a hook chooses behind the step. */
+function neededWhen({ speculate }, isDirect) {
+  if (speculate?.draft !== undefined) return 'before';
+  return isDirect ? 'meanwhile' : 'never';
 }
 
 /** Adds tokens of a sequence, with those that can only follow. @returns {boolean} whether the sequence ends with one of them */
@@ -153,19 +158,10 @@ async function guessed(work, sequence, state, { speculate, hook, top, constraint
   const isDirect = hook === undefined && top === 0;
   // Without a constraint they were all chosen natively.
   if (speculate === undefined || (isDirect && constraint === undefined) || !native.isGuessed(session, sequence)) return [];
-  const mask = state.matcher?.mask();
+  const [mask] = constraint === undefined ? [] : await promised(work, masksOf([state.matcher]));
   if (!isDirect) return [await chosenByHook(work, sequence, native.guessedLogits(session, sequence), state, { hook, top, mask })];
   const [id, logprob] = sync(() => native.chooseGuessed(session, sequence, mask));
   return [{ id, logprob, sequence }];
-}
-
-/** Calls the native side, whose errors are script's. */
-function sync(call) {
-  try {
-    return call();
-  } catch (error) {
-    throw nativeError(error);
-  }
 }
 
 /** Tells the matcher of a token. @returns the tokens that can only follow it */
@@ -230,28 +226,6 @@ async function chosenByHook({ session, signal, model }, sequence, buffer, { prom
 function endsWith(ids, stop) {
   const first = ids.length - stop.length;
   return first >= 0 && stop.every((id, i) => ids[first + i] === id);
-}
-
-function requireContext({ label, contextState }) {
-  if (contextState.lost) throw invalidState(NAME, label, CONTEXT_LOST);
-}
-
-/** Asks the native side for something, which ends at once for the caller when the signal comes, and soon really. */
-function ask(work, start) {
-  const { model, session, signal } = work;
-  const { label, contextState: context } = model;
-  requireContext(model);
-  signal?.throwIfAborted();
-  const done = begin({ operator: NAME, label, context, arrive: (value) => value }, start);
-  if (signal === undefined) return done;
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      if (!work.isOver) native.cancelSequences(session);
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', abort, { once: true });
-    done.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }
 
 module.exports = { generate, withKnown };

@@ -9,8 +9,8 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request};
 use crate::error::Result;
 use crate::program::decoder::{
-    Allowed, CacheType, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Next, Prefixes, Prompts, Sampling, Session,
-    Work, start,
+    Allowed, CacheType, Choice, ConstantInput, Decoder, Embedder, Figures, Given, Masks, Next, Prefixes, Prompts, Sampling,
+    Session, When, Work, start,
 };
 use crate::timeline::WatchOptions;
 use std::path::Path;
@@ -39,6 +39,13 @@ pub struct Adapted {
     pub context: Handle,
     decoder: Handle,
     values: Vec<ConstantInput>,
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        // It may still have work under way, which waits for nothing any more.
+        self.session.leave();
+    }
 }
 
 impl Drop for Prefixed {
@@ -215,16 +222,19 @@ pub fn create_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `destroySession(session)`: its call has ended.
 pub fn destroy_session<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    // It may have gone with its context, and may still have work under way.
-    if let Some(Remembered { session, .. }) = call.environment.sessions.borrow_mut().remove(call.handle(0)?) {
-        session.leave();
-    }
+    // It may have gone with its context.
+    drop(call.environment.sessions.borrow_mut().remove(call.handle(0)?));
     Ok(None)
 }
 
 fn session(call: &Call<'_>, index: usize) -> Result<Arc<Session>> {
+    session_there(call, index)?.ok_or_else(|| stale("session"))
+}
+
+/// Unless it has gone with its context.
+fn session_there(call: &Call<'_>, index: usize) -> Result<Option<Arc<Session>>> {
     let sessions = call.environment.sessions.borrow();
-    Ok(sessions.get(call.handle(index)?).ok_or_else(|| stale("session"))?.session.clone())
+    Ok(sessions.get(call.handle(index)?).map(|remembered| remembered.session.clone()))
 }
 
 /// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays, adapter, featureTokens, features)`: settles with the number of
@@ -263,7 +273,7 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `continueSequences(request, session, sequences, chooses, priority, timeout, masks, withSteps)`: settles with `[sequence, id, logprob, …]`, or with
 /// `[sequence, logits, …]` where somebody else changes these before a token is chosen. A mask has a bit for each token of a sequence that may be
-/// chosen; `undefined` allows all.
+/// chosen; `undefined` allows all. Without `masks` the tokens wait for those of [`give_masks`].
 pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let session = session(call, 1)?;
@@ -272,15 +282,29 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let chooses = call.scope.as_boolean(call.value(3))?;
     let with_steps = call.scope.as_boolean(call.value(7))?;
     let wish = WatchOptions { with_steps, ..compute::watch_options(call, 4)? };
-    let allowed: Vec<Option<Allowed>> = call.scope.elements(call.value(6), mask)?;
+    let is_later = call.scope.type_of(call.value(6))? == Type::Undefined;
+    let masks = if is_later { When::Later } else { When::Now(masks(call, 6)?) };
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Continue { sequences, chooses, allowed }, wish, done);
+    start(session, Work::Continue { sequences, chooses, masks }, wish, done);
+    Ok(None)
+}
+
+/// `giveMasks(session, masks)`: those of a step that began without them.
+pub fn give_masks<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    let masks = masks(call, 1)?;
+    if let Some(session) = session_there(call, 0)? {
+        session.give(masks);
+    }
     Ok(None)
 }
 
 /// `takeSequenceSteps(session)`: those of `continueSequences`, as `takeSteps` has them. What was done for several sessions together is one's.
 pub fn take_steps<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     compute::steps_value(call.scope, &session(call, 0)?.take_steps()).map(Some)
+}
+
+fn masks(call: &Call<'_>, index: usize) -> Result<Masks> {
+    call.scope.elements(call.value(index), mask)
 }
 
 /// The tokens that may be chosen, of a `Uint32Array` of bits, or `undefined` for all.
@@ -352,7 +376,9 @@ pub fn choose<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `cancelSequences(session)`: what is under way ends soon.
 pub fn cancel<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    session(call, 0)?.cancel();
+    if let Some(session) = session_there(call, 0)? {
+        session.cancel();
+    }
     Ok(None)
 }
 

@@ -110,6 +110,7 @@ const FUNCTIONS: &[(&str, sys::napi_callback)] = functions! {
     "loadPrefixes" => decoder::load_prefixes;
     "beginSequences" => decoder::begin;
     "continueSequences" => decoder::proceed;
+    "giveMasks" => decoder::give_masks;
     "takeSequenceSteps" => decoder::take_steps;
     "chooseToken" => decoder::choose;
     "appendTokens" => decoder::append;

@@ -25,6 +25,16 @@ class Matcher {
     });
   }
 
+  /** The mask is computed on another thread. What else is asked of the matcher meanwhile waits for it. */
+  async maskAsync() {
+    try {
+      await this.#native.prepare();
+    } catch (error) {
+      throw constraintError(error);
+    }
+    return this.mask();
+  }
+
   push(id) {
     attempt(() => this.#native.push(id));
   }
@@ -51,8 +61,12 @@ function attempt(work) {
   try {
     return work();
   } catch (error) {
-    throw Object.assign(new Error(`constraint: ${error.message}`, { cause: error }), { code: 'ERR_CONSTRAINT' });
+    throw constraintError(error);
   }
+}
+
+function constraintError(error) {
+  return Object.assign(new Error(`constraint: ${error.message}`, { cause: error }), { code: 'ERR_CONSTRAINT' });
 }
 
 class Constraint {

@@ -14,6 +14,7 @@ mod embedding;
 mod generation;
 mod guesses;
 mod inputs;
+mod masks;
 mod pieces;
 mod plans;
 mod prefixes;
@@ -27,6 +28,7 @@ mod ways;
 
 pub use embedding::{Embedder, Given};
 pub use inputs::ConstantInput;
+pub use masks::{Masks, When};
 pub use prefixes::{Figures, Prefixes};
 pub use sampling::{Allowed, Choice, Sampling};
 pub use session::{Next, Prompts, Session, Work, start};

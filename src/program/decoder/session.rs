@@ -6,6 +6,7 @@ use super::embedding::Given;
 use super::generation::Generation;
 use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
 use super::inputs::ConstantInput;
+use super::masks::{Coming, Masks, When};
 use super::prefixes::{Keeper, Prefixes};
 use super::sampling::{Allowed, Choice, Occurrences, Sampling};
 use super::scheduler::Feed;
@@ -28,6 +29,7 @@ pub struct Session {
     state: Mutex<State>,
     /// Of the work that is under way: given up when somebody wants it to end.
     watch: Mutex<Watch>,
+    coming: Coming,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ pub enum Work {
     Begin(Prompts),
     /// Continues some sequences by a token, which is chosen if that is wanted: one of those that are allowed, where that is given for a
     /// sequence in its place.
-    Continue { sequences: Vec<usize>, chooses: bool, allowed: Vec<Option<Allowed>> },
+    Continue { sequences: Vec<usize>, chooses: bool, masks: When },
 }
 
 /// What sequences begin with.
@@ -89,11 +91,12 @@ pub fn start(session: Arc<Session>, work: Work, options: WatchOptions, done: Don
         Ok(watch) => *session.lock_watch() = watch,
         Err(error) => return done.report(Err(error)),
     }
+    session.coming.forget();
     let run = move |done: Done<Next>| {
         // The session goes before script hears of it: what it remembers may be what the next call needs.
         done.run(move || match work {
             Work::Begin(prompts) => session.begin(prompts),
-            Work::Continue { sequences, chooses, allowed } => session.next(&sequences, chooses, &allowed),
+            Work::Continue { sequences, chooses, masks } => session.next(&sequences, chooses, masks),
         });
     };
     if let Err((error, done)) = spawn(done, run) {
@@ -105,7 +108,7 @@ impl Session {
     /// Without `prefixes` it shares those of the decoder.
     pub fn new(decoder: Arc<Decoder>, prefixes: Option<Arc<Prefixes>>) -> Session {
         let call = decoder.scheduler.enter();
-        Session { decoder, prefixes, call, state: Mutex::default(), watch: Mutex::default() }
+        Session { decoder, prefixes, call, state: Mutex::default(), watch: Mutex::default(), coming: Coming::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,6 +128,12 @@ impl Session {
     /// Ends what is under way, soon.
     pub fn cancel(&self) {
         self.lock_watch().give_up();
+        self.coming.wake();
+    }
+
+    /// The masks of the step that is under way, which began without them.
+    pub fn give(&self, masks: Masks) {
+        self.coming.give(masks);
     }
 
     /// Has it guess: what was said before, or what a smaller model says; a number of tokens each time, or as many as are worth it. So many tokens
@@ -141,6 +150,7 @@ impl Session {
 
     /// The call has ended, so that others need not wait for it.
     pub fn leave(&self) {
+        self.coming.close();
         // Whoever works on it now sees that it is not wanted any more, and keeps nothing.
         if let Ok(mut state) = self.state.try_lock() {
             let State { sequences, speculation, .. } = &mut *state;
@@ -197,20 +207,17 @@ impl Session {
         Ok(Next::Begun(known))
     }
 
-    fn next(&self, wanted: &[usize], chooses: bool, allowed: &[Option<Allowed>]) -> Result<Next> {
+    fn next(&self, wanted: &[usize], chooses: bool, masks: When) -> Result<Next> {
         let mut state = self.lock();
         let State { sequences, sampling, speculation, .. } = &mut *state;
         let sampling = sampling.as_ref().ok_or_else(|| Error::new(Kind::Operation, "nothing was begun (internal error)"))?;
-        let allowed_of = |number: usize| {
-            let place = wanted.iter().position(|&other| other == number);
-            place.and_then(|place| allowed.get(place)?.as_ref())
-        };
         if let Some(number) = wanted.iter().find(|&&number| number >= sequences.len()) {
             return Err(Error::new(Kind::Operation, format!("no sequence {number} (internal error)")));
         }
         wanted.iter().for_each(|&number| sequences[number].settle(&self.decoder, None));
         if let Some(speculation) = speculation {
-            self.guess(sequences, wanted, speculation, sampling, allowed_of)?;
+            let known = if let When::Now(masks) = &masks { &masks[..] } else { &[] };
+            self.guess(sequences, wanted, speculation, sampling, known)?;
         }
         let all = self.feed(sequences, wanted)?;
         if let (Some(Speculation { draft: Some(draft), .. }), Some((_, logits))) = (speculation, all.first()) {
@@ -219,12 +226,20 @@ impl Session {
         if !chooses {
             return Ok(Next::Logits(all));
         }
+        let allowed = match masks {
+            When::Now(masks) => masks,
+            When::Later => {
+                let watch = self.lock_watch().clone();
+                self.coming.take(&watch)?
+            }
+        };
         let mut chosen = Vec::with_capacity(all.len());
         for (number, logits) in all {
             let mut next = Some(logits);
             while let Some(mut logits) = next {
                 let generation = &mut sequences[number];
-                chosen.push((number, generation.choose(&mut logits, allowed_of(number), sampling, &self.decoder)?));
+                let mask = allowed_of(wanted, &allowed, number);
+                chosen.push((number, generation.choose(&mut logits, mask, sampling, &self.decoder)?));
                 // Somebody says what is allowed after it, or nobody does.
                 next = if allowed.is_empty() { generation.next_logits() } else { None };
             }
@@ -233,13 +248,13 @@ impl Session {
     }
 
     /// Has sequences guess what comes next.
-    fn guess<'a>(
+    fn guess(
         &self,
         sequences: &mut [Generation],
         wanted: &[usize],
         speculation: &mut Speculation,
         sampling: &Sampling,
-        allowed_of: impl Fn(usize) -> Option<&'a Allowed>,
+        masks: &[Option<Allowed>],
     ) -> Result<()> {
         // What others are copies of has nothing after its prompt.
         let copied: Vec<usize> = wanted.iter().filter_map(|&number| sequences[number].copy_of).collect();
@@ -268,7 +283,7 @@ impl Session {
                     }
                     let (random, occurrences) = (random.clone(), occurrences.clone());
                     if count > 0 {
-                        let (ids, memory, allowed) = (&guesser.ids[..], drafted, allowed_of(number));
+                        let (ids, memory, allowed) = (&guesser.ids[..], drafted, allowed_of(wanted, masks, number));
                         all.push((number, Drafted { ids, memory, allowed, random, occurrences, count, guesses: Vec::new() }));
                     }
                 }
@@ -388,6 +403,12 @@ impl Session {
             Ok(())
         })
     }
+}
+
+/// The mask of a sequence, out of those of the wanted ones.
+fn allowed_of<'a>(wanted: &[usize], masks: &'a [Option<Allowed>], number: usize) -> Option<&'a Allowed> {
+    let place = wanted.iter().position(|&other| other == number)?;
+    masks.get(place)?.as_ref()
 }
 
 fn not_guessed() -> Error {

@@ -18,7 +18,7 @@ use guard::guarded;
 use napi::bindgen_prelude::{AsyncTask, Uint32ArraySlice};
 use napi::{Env, Error, Result, Task};
 use napi_derive::napi;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 fn refuse(text: String) -> Error {
     Error::from_reason(text)
@@ -109,48 +109,77 @@ impl Grammar {
     /// A matcher of one sequence.
     #[napi]
     pub fn begin(&mut self) -> Matcher {
-        Matcher { matcher: matcher::Matcher::new(self.start.parser(), self.vocabulary.clone()) }
+        Matcher { matcher: Arc::new(Mutex::new(matcher::Matcher::new(self.start.parser(), self.vocabulary.clone()))) }
     }
 }
 
 /// How far a sequence has come.
 #[napi]
 pub struct Matcher {
-    matcher: matcher::Matcher,
+    matcher: Arc<Mutex<matcher::Matcher>>,
+}
+
+fn lock(matcher: &Mutex<matcher::Matcher>) -> MutexGuard<'_, matcher::Matcher> {
+    // It fails from then on, if something has failed within it.
+    matcher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct Prepare {
+    matcher: Arc<Mutex<matcher::Matcher>>,
+}
+
+impl Task for Prepare {
+    type Output = ();
+    type JsValue = ();
+
+    fn compute(&mut self) -> Result<()> {
+        lock(&self.matcher).prepare().map_err(refuse)
+    }
+
+    fn resolve(&mut self, _: Env, (): ()) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[napi]
 impl Matcher {
+    /// Has another thread find out which tokens may come next. What else is asked of the matcher waits for it.
+    #[napi]
+    pub fn prepare(&self) -> AsyncTask<Prepare> {
+        AsyncTask::new(Prepare { matcher: self.matcher.clone() })
+    }
+
     /// Writes the bits of the tokens that may come next.
     #[napi]
     #[allow(unsafe_code)] // The one place where memory of script is written.
     pub fn fill(&mut self, mut mask: Uint32ArraySlice) -> Result<()> {
-        let allowed = self.matcher.allowed().map_err(refuse)?;
+        let mut matcher = lock(&self.matcher);
+        let allowed = matcher.allowed().map_err(refuse)?;
         // SAFETY: script, which could change it, too, does not run before this returns. `lib/` shares it with no other thread.
-        matcher::write(&allowed, unsafe { mask.as_mut() });
+        matcher::write(allowed, unsafe { mask.as_mut() });
         Ok(())
     }
 
     /// A token was chosen.
     #[napi]
     pub fn push(&mut self, id: u32) -> Result<()> {
-        self.matcher.push(&[id]).map_err(refuse)
+        lock(&self.matcher).push(&[id]).map_err(refuse)
     }
 
     #[napi(getter)]
     pub fn is_done(&self) -> bool {
-        self.matcher.is_done()
+        lock(&self.matcher).is_done()
     }
 
     /// The text that can only follow, behind some that has come before it; nothing if there is none.
     #[napi]
     pub fn forced_text(&mut self) -> Option<Vec<String>> {
-        self.matcher.forced_text().map(|(before, forced)| vec![before, forced])
+        lock(&self.matcher).forced_text().map(|(before, forced)| vec![before, forced])
     }
 
     /// Pushes those of the tokens at the end of a list that are the forced text, as far as nothing else could come in their place.
     #[napi]
     pub fn force(&mut self, ids: Vec<u32>) -> Result<Vec<u32>> {
-        self.matcher.force(&ids).map_err(refuse)
+        lock(&self.matcher).force(&ids).map_err(refuse)
     }
 }

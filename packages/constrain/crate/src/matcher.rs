@@ -16,13 +16,15 @@ pub struct Matcher {
     /// The last tokens.
     last: Vec<u32>,
     forced: Vec<u8>,
+    /// The tokens that may come next, if that was found out.
+    allowed: Option<SimpleVob>,
     /// Why it cannot go on.
     failed: Option<String>,
 }
 
 impl Matcher {
     pub fn new(parser: TokenParser, vocabulary: Arc<Vocabulary>) -> Matcher {
-        Matcher { parser, vocabulary, last: Vec::new(), forced: Vec::new(), failed: None }
+        Matcher { parser, vocabulary, last: Vec::new(), forced: Vec::new(), allowed: None, failed: None }
     }
 
     /// What fails once fails from then on.
@@ -35,17 +37,29 @@ impl Matcher {
         done
     }
 
-    /// The tokens that may come next.
+    /// Finds out which tokens may come next.
     ///
     /// # Errors
     /// Where there are none, or finding out takes too much.
-    pub fn allowed(&mut self) -> Result<SimpleVob, String> {
-        self.attempt(|this| {
-            if this.is_done() {
-                return Ok(this.vocabulary.trie().eos_token_set());
-            }
-            this.parser.compute_mask().map_err(|error| error.to_string())
-        })
+    pub fn prepare(&mut self) -> Result<(), String> {
+        self.allowed().map(drop)
+    }
+
+    /// The tokens that may come next.
+    ///
+    /// # Errors
+    /// As [`Matcher::prepare`].
+    pub fn allowed(&mut self) -> Result<&SimpleVob, String> {
+        if self.allowed.is_none() || self.failed.is_some() {
+            let found = self.attempt(|this| {
+                if this.is_done() {
+                    return Ok(this.vocabulary.trie().eos_token_set());
+                }
+                this.parser.compute_mask().map_err(|error| error.to_string())
+            });
+            self.allowed = Some(found?);
+        }
+        self.allowed.as_ref().ok_or_else(|| "no mask (internal error)".to_owned())
     }
 
     /// Tokens have come.
@@ -53,6 +67,7 @@ impl Matcher {
     /// # Errors
     /// Where they may not.
     pub fn push(&mut self, ids: &[u32]) -> Result<(), String> {
+        self.allowed = None;
         self.attempt(|this| {
             for &id in ids {
                 if id as usize >= this.vocabulary.trie().vocab_size() {

@@ -40,7 +40,7 @@ fn begin(kind: Kind, text: &str) -> Result<Matcher, String> {
 
 fn allowed(matcher: &mut Matcher) -> Result<Vec<u32>, String> {
     let mut words = vec![u32::MAX; vocabulary().words() + 1];
-    write(&matcher.allowed()?, &mut words);
+    write(matcher.allowed()?, &mut words);
     Ok((0..32 * words.len() as u32).filter(|id| words[*id as usize / 32] >> (id % 32) & 1 == 1).collect())
 }
 
