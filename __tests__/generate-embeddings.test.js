@@ -6,7 +6,8 @@ const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
-const { PATCHES, parts, picture, visionEncoder } = require('./generate/embeddings.js');
+const { cancelAtAllMoments } = require('./generate/moments.js');
+const { PATCHES, parts, partsWithLayers, picture, visionEncoder, withAxes } = require('./generate/embeddings.js');
 
 const COUNT = 10;
 const IMAGE = TOKENS - 1;
@@ -78,6 +79,24 @@ describe.each(KINDS)('a decoder with %s', (kind) => {
     expect(found).toEqual(all.slice(0, 2));
   });
 
+  test('is cancelled at all moments', async () => {
+    const ids = [...text(9, 3), ...image(), ...text(6, 7), ...image()];
+    const wanted = await idsOf(models.whole, [...text(9, 3), ...rows(0), ...text(6, 7), ...rows(1)]);
+    const options = { bias: { [IMAGE]: -Infinity }, embed, features: [seen(0), seen(1)], cache: new GenerationCache({ maxBytes: 0 }) };
+    const run = async (signal, each) => {
+      const found = [];
+      for await (const { id } of generate(models.decoder, ids, { ...options, maxNewTokens: COUNT, signal })) {
+        found.push(id);
+        each();
+      }
+      return found;
+    };
+    const { outcomes, cancelled } = await cancelAtAllMoments(run);
+    expect(outcomes.filter((outcome) => outcome !== 'its reason')).toEqual([wanted, wanted]);
+    expect(cancelled).toBeGreaterThanOrEqual(COUNT);
+    expect(await idsOf(models.decoder, ids, options)).toEqual(wanted);
+  });
+
   test('steps of calls run together', async () => {
     const calls = [0, 1, 2].map((number) => [[...text(5, 3), ...image(), ...text(4 + number, 5)], { embed, features: features(number), maxNewTokens: 30 }]);
     let share = 1;
@@ -103,6 +122,153 @@ describe.each(KINDS)('a decoder with %s', (kind) => {
   });
 });
 
+describe.each(['concat', 'GroupQueryAttention', 'genai'])('a decoder with %s, and inputs of each layer', (kind) => {
+  const pictures = [1, 2].map((seed) => picture(seed, WIDTH));
+  let models;
+  beforeAll(async () => {
+    const made = partsWithLayers(decoder(kind), pictures.map(({ features }) => features.data), IMAGE);
+    models = {};
+    for (const name of ['embed', 'decoder', 'whole']) models[name] = await loadOnnx(context, made[name], { label: name });
+  });
+  afterAll(() => Object.values(models).forEach((model) => model.destroy()));
+
+  test.each([1, 5, 70])('continues %i tokens', async (length) => {
+    expect(await idsOf(models.decoder, text(length, 3), { embed: models.embed })).toEqual(await idsOf(models.whole, text(length, 3)));
+  });
+
+  test('sees images, in calls at once and again', async () => {
+    const { embed } = models;
+    const [before, behind] = [text(9, 3), text(6, 7)];
+    const [one, other] = pictures.map(({ features }) => ({ token: IMAGE, values: features }));
+    const prompts = [
+      [[...before, ...image(), ...behind], [...before, ...rows(0), ...behind], [one]],
+      [[...image(), ...image(), ...behind], [...rows(1), ...rows(0), ...behind], [other, one]],
+      [[...before, ...image()], [...before, ...rows(1)], [other]],
+    ];
+    const wanted = [];
+    for (const [, whole] of prompts) wanted.push(await idsOf(models.whole, whole));
+    const cache = new GenerationCache();
+    for (let round = 0; round < 2; round++) {
+      expect(await Promise.all(prompts.map(([ids, , features]) => idsOf(models.decoder, ids, { embed, features, cache })))).toEqual(wanted);
+    }
+    cache.destroy();
+  });
+
+  test('steps of calls run together', async () => {
+    const { reason } = await generationUsage(models.decoder);
+    expect(reason).toBeUndefined();
+  });
+});
+
+describe.each(['concat', 'MultiHeadAttention', 'unmasked'])('a decoder with %s, and positions of three axes', (kind) => {
+  let models;
+  let vectors;
+  beforeAll(async () => {
+    const made = parts(decoder(kind), []);
+    models = { embed: await loadOnnx(context, made.embed), decoder: await loadOnnx(context, withAxes(made.decoder), { label: 'decoder' }) };
+    vectors = async (ids) => (await models.embed.run({ input_ids: { data: BigInt64Array.from(ids, BigInt), shape: [1, ids.length] } })).inputs_embeds.data;
+  });
+  afterAll(() => Object.values(models).forEach((model) => model.destroy()));
+
+  const pictures = [1, 2].map((seed) => picture(seed, WIDTH).features);
+  const film = { data: Float32Array.from([...pictures[0].data, ...pictures[1].data]), shape: [2 * PATCHES, WIDTH] };
+
+  /** Parts of a prompt: tokens, or features with their grid. */
+  function promptOf(pieces) {
+    const ids = pieces.flatMap((piece) => (Array.isArray(piece) ? piece : new Array(piece.values.shape[0]).fill(IMAGE)));
+    return { ids, features: pieces.filter((piece) => !Array.isArray(piece)) };
+  }
+
+  /** The positions of the parts, by frames, rows and columns. */
+  function positionsOf(pieces) {
+    const all = [];
+    for (const piece of pieces) {
+      const next = all.length === 0 ? 0 : 1 + Math.max(...all.flat());
+      if (Array.isArray(piece)) all.push(...piece.map((_, i) => [next + i, next + i, next + i]));
+      else {
+        const [frames, height, width] = piece.grid;
+        for (let t = 0; t < frames; t++) for (let h = 0; h < height; h++) for (let w = 0; w < width; w++) all.push([next + t, next + h, next + w]);
+      }
+    }
+    return all;
+  }
+
+  /** The most probable tokens, each by a run of the whole text without a cache. */
+  async function expected(pieces) {
+    const embeds = [];
+    for (const piece of pieces) embeds.push(...(Array.isArray(piece) ? await vectors(piece) : piece.values.data));
+    const positions = positionsOf(pieces);
+    const found = [];
+    const caches = Object.fromEntries(models.decoder.inputs.filter(({ name }) => name.startsWith('past_key')).map(({ name, shape }) => [name, { data: new Float32Array(0), shape: [1, shape[1], 0, shape[3]] }]));
+    while (found.length < COUNT) {
+      const length = positions.length;
+      const inputs = {
+        ...caches,
+        inputs_embeds: { data: Float32Array.from(embeds), shape: [1, length, WIDTH] },
+        position_ids: { data: BigInt64Array.from([0, 1, 2].flatMap((axis) => positions.map((one) => BigInt(one[axis])))), shape: [3, 1, length] },
+        ...(models.decoder.inputs.some(({ name }) => name === 'attention_mask') && { attention_mask: { data: new BigInt64Array(length).fill(1n), shape: [1, length] } }),
+      };
+      const { logits } = await models.decoder.run(inputs);
+      const last = [...logits.data.slice(-TOKENS)];
+      last[IMAGE] = -Infinity;
+      const id = last.indexOf(Math.max(...last));
+      found.push(id);
+      embeds.push(...(await vectors([id])));
+      const next = 1 + Math.max(...positions.flat());
+      positions.push([next, next, next]);
+    }
+    return found;
+  }
+
+  const still = { token: IMAGE, values: pictures[0], grid: [1, 2, 2] };
+  const wide = { token: IMAGE, values: pictures[1], grid: [1, 1, 4] };
+  const moving = { token: IMAGE, values: film, grid: [2, 2, 2] };
+  const PROMPTS = [
+    [text(7, 3)],
+    [text(9, 3), still, text(6, 7)],
+    [still, text(2, 5), moving, wide, text(3, 7)],
+    [text(60, 3), wide],
+  ];
+
+  test('images are where their grids say', async () => {
+    const wanted = [];
+    for (const pieces of PROMPTS) wanted.push(await expected(pieces));
+    const run = (pieces, options) => {
+      const { ids, features } = promptOf(pieces);
+      return idsOf(models.decoder, ids, { embed: models.embed, features, ...options });
+    };
+    for (const [i, pieces] of PROMPTS.entries()) expect(await run(pieces)).toEqual(wanted[i]);
+    const cache = new GenerationCache();
+    for (let round = 0; round < 2; round++) expect(await Promise.all(PROMPTS.map((pieces) => run(pieces, { cache })))).toEqual(wanted);
+    cache.destroy();
+  });
+
+  test('several images may be one list of features', async () => {
+    const { ids } = promptOf([still, text(3, 5), { ...wide }]);
+    const features = { token: IMAGE, values: film, grid: [[1, 2, 2], [1, 1, 4]] };
+    expect(await idsOf(models.decoder, ids, { embed: models.embed, features })).toEqual(await expected([still, text(3, 5), wide]));
+  });
+
+  test('the same features in another grid are others', async () => {
+    const cache = new GenerationCache();
+    for (const grid of [[1, 2, 2], [1, 4, 1], [1, 2, 2]]) {
+      const pieces = [text(5, 3), { ...still, grid }, text(4, 7)];
+      const { ids, features } = promptOf(pieces);
+      expect(await idsOf(models.decoder, ids, { embed: models.embed, features, cache })).toEqual(await expected(pieces));
+    }
+    cache.destroy();
+  });
+
+  test('grids that are missing or wrong are refused', async () => {
+    const { ids, features: [own] } = promptOf([text(5, 3), still]);
+    const message = (grid) => idsOf(models.decoder, ids, { embed: models.embed, features: { ...own, grid } }).then(String, ({ message: said }) => said);
+    expect(await message(undefined)).toMatch('features: grid: found none, allowed [frames, rows, columns] of each image');
+    expect(await message([1, 2, 3])).toMatch('features: grid: found grids of 6 places for 4 rows');
+    expect(await message([2 ** 31 - 1, 2 ** 31 - 1, 2 ** 31 - 1])).toMatch('features: grid: found grids of');
+    for (const wrong of [4, [1, 2], [1, 0, 4], [[1, 2, 2], 3], [1, 2, 2.5], 'x']) expect(await message(wrong)).toMatch('options: features: grid: found');
+  });
+});
+
 test('what is missing or wrong is said', async () => {
   const made = parts(decoder('GroupQueryAttention'), []);
   const [model, embed, whole] = await Promise.all([made.decoder, made.embed, made.whole].map((bytes) => loadOnnx(context, bytes)));
@@ -118,6 +284,7 @@ test('what is missing or wrong is said', async () => {
   expect(await message([1], { embed, features: { token: IMAGE, values: new Uint8Array(5) } })).toMatch('options: features: found an Uint8Array, allowed a Float32Array');
   expect(await message([1], { embed, features: { token: -1, values: features } })).toMatch('options: features: token: found -1');
   expect(await message([1], { embed, features: { token: 1 } })).toMatch('options: features: values: found undefined');
+  expect(await message([1, ...image()], { embed, features: { token: IMAGE, values: features, grid: [1, 2, 2] } })).toMatch('features: grid: found some, allowed none for a model whose positions have one axis');
   expect(await message([1], { features: { token: 1, values: features } }, whole)).toMatch("allowed none for a model without the input 'inputs_embeds'");
   const other = await ml.createContext({ accelerated: false });
   const stranger = await loadOnnx(other, made.embed);

@@ -6,6 +6,7 @@
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
+const { cancelAtAllMoments } = require('./generate/moments.js');
 const { FEATURES, KINDS, TOKENS, encoder, merged, withPast, withoutPast } = require('./generate/encoder-decoders.js');
 
 const COUNT = 12;
@@ -76,6 +77,24 @@ describe.each(KINDS)('%s', (kind) => {
       expect(await idsOf(later, prompt(length), { ...whole, withoutPast: models.first })).toEqual(wanted);
       expect(await idsOf(later, prompt(length), { inputs: givens[1], withoutPast: models.first })).toEqual(wanted);
     }
+  });
+
+  test.each(['merged', 'later'])('is cancelled at all moments: %s', async (name) => {
+    const options = { encoder: { model: models.encoder, inputs: sources[4] }, cache: new GenerationCache({ maxBytes: 0 }), ...(name === 'later' && { withoutPast: models.first }) };
+    const wanted = await oracle(givens[4], prompt(6));
+    const run = async (signal, each) => {
+      const found = [];
+      for await (const { id } of generate(models[name], prompt(6), { ...options, maxNewTokens: COUNT, signal })) {
+        found.push(id);
+        each();
+      }
+      return found;
+    };
+    const { outcomes, cancelled } = await cancelAtAllMoments(run);
+    expect(outcomes.filter((outcome) => outcome !== 'its reason')).toEqual([wanted, wanted]);
+    // Before it begins, and behind each token but the last.
+    expect(cancelled).toBeGreaterThanOrEqual(COUNT);
+    expect(await idsOf(models[name], prompt(6), options)).toEqual(wanted);
   });
 
   test('calls at once, each with its own encoder, run together', async () => {

@@ -125,7 +125,10 @@ export interface GenerateOptions {
   inputs?: Record<string, OnnxValue>;
   /** A LoRA adapter: values of the inputs that the model has for its weights. `inputs` takes precedence. */
   adapter?: Adapter;
-  /** For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens. It has one input, and is of the same context. */
+  /**
+   * For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens. It has one input, and is of the same context.
+   * Further inputs of the decoder may have the names of its outputs.
+   */
   embed?: OnnxModel | GeneratingSession;
   /**
    * With `embed`: embeddings that replace tokens, such as those of images. One row for each such token of the prompts, in their order.
@@ -145,14 +148,21 @@ export interface GenerateOptions {
 }
 
 /** Embeddings for the tokens of one number: values, or a model that makes them, such as a vision encoder. */
-export type GenerateFeatures =
+export type GenerateFeatures = GenerateGrid & (
   | { token: number; values: OnnxValue }
   | {
       token: number;
       /** The features are its output `image_features`, `audio_features`, `features` or `last_hidden_state`, or its only output. */
       model: OnnxModel | GeneratingSession;
       inputs: Record<string, OnnxValue>;
-    };
+    }
+);
+
+/** Where features are. */
+export interface GenerateGrid {
+  /** For a decoder whose `position_ids` is [3, batch, sequence]: frames, rows and columns of the features of an image, or of each image in them. */
+  grid?: readonly [number, number, number] | readonly (readonly [number, number, number])[];
+}
 
 /** An encoder and its inputs. */
 export interface GenerateEncoder {

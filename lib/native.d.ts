@@ -385,7 +385,7 @@ export function destroySession(session: Handle): void;
 export function beginSequences(
   request: Request, session: Handle, prompts: Uint32Array[], count: number, numbers: number[], biasIds: number[], biasNumbers: number[],
   seed: number, names: string[], shapes: number[][], arrays: (ArrayBufferView | undefined)[], adapter: Handle | 0,
-  featureTokens: number[], features: ArrayBufferView[],
+  featureTokens: number[], features: ArrayBufferView[], grids: number[][],
 ): void;
 /**
  * Settles with [sequence, id, logprob, …], or with [sequence, ArrayBuffer of logits, …] where no token is to be chosen. A mask has the bits of

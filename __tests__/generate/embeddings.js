@@ -39,6 +39,89 @@ function picture(seed, width) {
   return { pixels: { data: pixels, shape: [1, 3, 4, 4] }, features: { data: features, shape: [PATCHES, width] } };
 }
 
+const nodeOf = (op, input, output, attributes = []) => ({ opType: op, input, output: [output], attribute: attributes });
+const axisOf = (axis) => [{ name: 'axis', i: axis, type: 2 }];
+
+/** Adds to the embeddings of a graph what each layer has of the tokens, as an input or a value of this name has it: [batch, sequence, 2, width]. */
+function addPerLayer(graph, embeds, name) {
+  const scalar = (number) => {
+    graph.initializer.push(tensor(`layer${number}`, 'int64', [], BigInt64Array.of(BigInt(number))));
+    return `layer${number}`;
+  };
+  const nodes = [
+    nodeOf('Gather', [name, scalar(0)], 'of_layer_0', axisOf(2)),
+    nodeOf('Gather', [name, scalar(1)], 'of_layer_1', axisOf(2)),
+    nodeOf('Mul', ['of_layer_0', 'of_layer_1'], 'of_layers'),
+    nodeOf('Add', [embeds, 'of_layers'], 'with_layers'),
+  ];
+  for (const node of graph.node) node.input = node.input.map((other) => (other === embeds ? 'with_layers' : other));
+  const maker = graph.node.findIndex(({ output }) => output[0] === embeds);
+  graph.node.splice(maker + 1, 0, ...nodes);
+}
+
+/**
+ * The parts of a decoder to which something of each token is added in every layer, as exports of Gemma 3n have it: the model that embeds tokens
+ * has two outputs. Features have that of the token in whose place they are.
+ * @param {Uint8Array} bytes a decoder that takes tokens
+ * @param {Float32Array[]} rows
+ * @param {number} token in whose place features are
+ */
+function partsWithLayers(bytes, rows, token) {
+  const made = parts(bytes, rows);
+  const { count, width } = made;
+  const table = seededNumbers(count * 2 * width, 1, 77);
+  const gather = nodeOf('Gather', ['layers', 'input_ids'], 'per_layer_inputs', axisOf(0));
+  const info = { name: 'per_layer_inputs', type: { tensorType: { elemType: 1, shape: { dim: [{ dimParam: 'batch_size' }, { dimParam: 'sequence_length' }, { dimValue: 2 }, { dimValue: width }] } } } };
+  const changed = (model, change) => {
+    const decoded = ModelProto.toObject(ModelProto.decode(model));
+    change(decoded.graph);
+    return ModelProto.encode(ModelProto.fromObject(decoded)).finish();
+  };
+  const embed = changed(made.embed, (graph) => {
+    graph.node.unshift(gather);
+    graph.initializer.push(tensor('layers', 'float', [count, 2, width], table));
+    graph.output.unshift(info);
+  });
+  const decoder = changed(made.decoder, (graph) => {
+    graph.input.push(info);
+    addPerLayer(graph, 'inputs_embeds', 'per_layer_inputs');
+  });
+  const whole = changed(made.whole, (graph) => {
+    const all = rows.reduce((sum, { length }) => sum + length, 0) / width;
+    const own = table.subarray(token * 2 * width, (token + 1) * 2 * width);
+    const longer = Float32Array.from([...table, ...Array.from({ length: all }, () => [...own]).flat()]);
+    graph.initializer.push(tensor('layers', 'float', [count + all, 2, width], longer));
+    const embeds = graph.node.find(({ opType, input }) => opType === 'Gather' && input[1] === 'input_ids').output[0];
+    addPerLayer(graph, embeds, 'per_layer_inputs');
+    graph.node.unshift(gather);
+  });
+  return { ...made, embed, decoder, whole };
+}
+
+/**
+ * A decoder whose positions have three axes, as exports of Qwen2-VL have it: each axis has a table of its own.
+ * @param {Uint8Array} bytes a decoder that takes embeddings, and adds rows of a table of positions
+ */
+function withAxes(bytes) {
+  const model = ModelProto.toObject(ModelProto.decode(bytes));
+  const { graph } = model;
+  const at = graph.node.findIndex(({ opType, input }) => opType === 'Gather' && input[1] === 'position_ids');
+  const { input: [table], output: [sum] } = graph.node[at];
+  const { dims, rawData } = graph.initializer.find(({ name }) => name === table);
+  const first = new Float32Array(new Uint8Array(rawData).buffer);
+  const nodes = [0, 1, 2].flatMap((axis) => {
+    // The same numbers, but not in the same places.
+    const turned = axis === 0 ? first : first.map((_, i) => first[(i * 7 + axis * 131) % first.length]);
+    graph.initializer.push(tensor(`table${axis}`, 'float', dims.map(Number), turned), tensor(`axis${axis}`, 'int64', [], BigInt64Array.of(BigInt(axis))));
+    return [nodeOf('Gather', ['position_ids', `axis${axis}`], `positions${axis}`, axisOf(0)), nodeOf('Gather', [`table${axis}`, `positions${axis}`], `of_axis${axis}`, axisOf(0))];
+  });
+  nodes.push(nodeOf('Add', ['of_axis0', 'of_axis1'], 'of_axes'), nodeOf('Add', ['of_axes', 'of_axis2'], sum));
+  graph.node.splice(at, 1, ...nodes);
+  const { dim } = graph.input.find(({ name }) => name === 'position_ids').type.tensorType.shape;
+  dim.unshift({ dimValue: 3 });
+  return ModelProto.encode(ModelProto.fromObject(model)).finish();
+}
+
 /**
  * The parts of a decoder, and the whole of it with more rows in its table.
  * @param {Uint8Array} bytes a decoder that takes tokens
@@ -70,4 +153,4 @@ function parts(bytes, rows) {
   return { embed, decoder: ModelProto.encode(ModelProto.fromObject(ModelProto.toObject(decoder))).finish(), whole: ModelProto.encode(whole).finish(), count, width };
 }
 
-module.exports = { PATCHES, parts, picture, visionEncoder };
+module.exports = { PATCHES, parts, partsWithLayers, picture, visionEncoder, withAxes };

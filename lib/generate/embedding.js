@@ -12,7 +12,7 @@ const { isToken } = require('./tokens.js');
 
 /**
  * What stands for the tokens of a number: values, or a model that makes them of inputs.
- * @typedef {{token: number, values?: any, model?: import('../onnx/model.js').Model, inputs?: Record<string, any>}} Features
+ * @typedef {{token: number, grids: number[], values?: any, model?: import('../onnx/model.js').Model, inputs?: Record<string, any>}} Features
  */
 
 /** What models call their result, the usual one first. */
@@ -36,15 +36,26 @@ function readFeatures(label, features) {
   if (features === undefined) return [];
   return (Array.isArray(features) ? features : [features]).map((one) => {
     if (one === null || typeof one !== 'object') fail(label, 'features', one, '{ token, values } or { token, model, inputs }');
-    const { token, values, model, inputs } = one;
+    const { token, grid, values, model, inputs } = one;
     if (!isToken(token)) fail(label, 'features: token', token, 'the number of a token');
+    const grids = readGrids(label, grid);
     if (model === undefined) {
       if (values === null || typeof values !== 'object') fail(label, 'features: values', values, '{ data, shape } or a typed array');
-      return { token, values };
+      return { token, grids, values };
     }
     if (inputs === null || typeof inputs !== 'object') fail(label, 'features: inputs', inputs, 'values by the names of the inputs');
-    return { token, model: modelOf(model) ?? fail(label, 'features: model', model, 'an OnnxModel, or an InferenceSession of webnn-node/onnxruntime'), inputs };
+    return { token, grids, model: modelOf(model) ?? fail(label, 'features: model', model, 'an OnnxModel, or an InferenceSession of webnn-node/onnxruntime'), inputs };
   });
+}
+
+/** How rows of features lie in images or films, as a list of frames, rows and columns. @returns {number[]} */
+function readGrids(label, grid) {
+  if (grid === undefined) return [];
+  const isSize = (size) => Number.isInteger(size) && size > 0 && size < 2 ** 31;
+  const isGrid = (one) => Array.isArray(one) && one.length === 3 && one.every(isSize);
+  const all = isGrid(grid) ? [grid] : grid;
+  if (!Array.isArray(all) || !all.every(isGrid)) fail(label, 'features: grid', grid, '[frames, rows, columns], or a list of these');
+  return all.flat();
 }
 
 /** Requires that models can work together. */
@@ -58,7 +69,7 @@ function requireSameContext(model, embed) {
  * Runs what makes features, and gives the elements of all.
  * @param {import('../onnx/model.js').Model} model the decoder
  * @param {{features: Features[], signal?: AbortSignal}} wish
- * @returns {Promise<[number[], ArrayBufferView[]]>} the tokens that they stand for, and their elements
+ * @returns {Promise<[number[], ArrayBufferView[], number[][]]>} the tokens that they stand for, their elements and their grids
  */
 async function featuresOf({ label, inputs: signatures }, { features, signal }) {
   const signature = signatures.find(({ name }) => name === 'inputs_embeds');
@@ -72,7 +83,7 @@ async function featuresOf({ label, inputs: signatures }, { features, signal }) {
       return data;
     }),
   );
-  return [features.map(({ token }) => token), arrays];
+  return [features.map(({ token }) => token), arrays, features.map(({ grids }) => grids)];
 }
 
 function resultOf(label, results) {

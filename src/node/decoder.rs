@@ -237,9 +237,10 @@ fn session_there(call: &Call<'_>, index: usize) -> Result<Option<Arc<Session>>> 
     Ok(sessions.get(call.handle(index)?).map(|remembered| remembered.session.clone()))
 }
 
-/// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays, adapter, featureTokens, features)`: settles with the number of
+/// `beginSequences(request, session, prompts, count, numbers, biasIds, biasNumbers, seed, names, shapes, arrays, adapter, featureTokens, features, grids)`: settles with the number of
 /// tokens of each prompt that are remembered. The numbers are temperature, topK, topP, minP, and the penalties of repetition, presence
-/// and frequency; a negative seed is none. What has no array is a value of the adapter, which is 0 for none.
+/// and frequency; a negative seed is none. What has no array is a value of the adapter, which is 0 for none. The grids of features are lists of
+/// frames, rows and columns, one after the other.
 pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let session = session(call, 1)?;
@@ -259,7 +260,12 @@ pub fn begin<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let given = values(call, 8, &shared)?;
     let tokens: Vec<u32> = call.unsigned_list(12)?;
     let arrays: Vec<crate::memory::Bytes> = call.scope.elements(call.value(13), bytes::copy)?;
-    let features = tokens.into_iter().zip(arrays).map(|(token, bytes)| Given { token, bytes: Arc::new(bytes) }).collect();
+    let grids: Vec<Vec<u32>> = call.scope.elements(call.value(14), |scope, list| scope.elements(list, Scope::as_unsigned))?;
+    let features = tokens.into_iter().zip(arrays).zip(grids).map(|((token, bytes), grids)| {
+        let grids = grids.as_chunks().0.to_vec();
+        Given { token, bytes: Arc::new(bytes), grids }
+    });
+    let features = features.collect();
     let &[temperature, top_k, top_p, min_p, repetition, presence, frequency] = &numbers[..] else {
         return Err(stale("list of seven numbers"));
     };

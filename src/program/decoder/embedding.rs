@@ -2,11 +2,13 @@
 //!
 //! - The graph of the model that embeds tokens stands before that of the decoder ([`Embedder::before`]). So steps take tokens, as those of
 //!   others do, and what is embedded stays where steps run.
-//! - Features of an image are embeddings that are given. They run in pieces of their own, by the decoder's graph alone.
-//! - In a sequence each row of features has a number of its own, above those of tokens ([`Features`]). So prompts with the same image
+//! - Features of an image are embeddings that are given. They run in pieces of their own, by the decoder's graph alone. What else the model makes of
+//!   tokens is that of the tokens in whose place they are.
+//! - In a sequence each row of features has a number of its own, above those of tokens ([`super::features`]). So prompts with the same image
 //!   begin alike, and those with another one do not.
 
 use super::Decoder;
+use super::features::{FIRST, Features, Grid, Looks, rows_of};
 use super::inputs::{Extent, Role};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Graph, OperandId, Source};
@@ -14,12 +16,7 @@ use crate::memory::Bytes;
 use crate::onnx::Size;
 use crate::program::Program;
 use crate::program::caches::{Importing, refused};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
-
-/// Numbers from here on are rows of features.
-pub(super) const FIRST: u32 = 1 << 31;
-/// Images that are recognized when they come again.
-const MOST: usize = 4096;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A model that embeds tokens.
 #[derive(Debug)]
@@ -32,6 +29,8 @@ pub struct Embedder {
 pub struct Given {
     pub token: u32,
     pub bytes: Arc<Bytes>,
+    /// How the rows lie in images or films, one after the other, for positions of several axes.
+    pub grids: Vec<Grid>,
 }
 
 impl Embedder {
@@ -50,30 +49,58 @@ impl Embedder {
         Ok(Embedder { program })
     }
 
-    /// A graph with the tokens in the place of their embeddings, which an input of that name has; and the bytes that its values may take besides.
-    fn before(&self, graph: Graph, name: &str, tokens: usize) -> Result<(Graph, usize)> {
+    /// What it makes of tokens.
+    ///
+    /// # Errors
+    /// Where the file does not say.
+    pub fn outputs(&self) -> Result<Vec<String>> {
+        Ok(self.program.loaded.outputs()?.iter().map(|output| output.name.clone()).collect())
+    }
+
+    /// The outputs of its graph that inputs of a decoder's graph take, in their order.
+    fn taken(first: &Graph, graph: &Graph, names: &[&str]) -> Result<Vec<(OperandId, OperandId)>> {
+        let mut taken = Vec::with_capacity(names.len());
+        for name in names {
+            let Some((_, input)) = graph.inputs.iter().find(|(input, _)| input == name) else { continue };
+            let own = first.outputs.iter().find(|(output, _)| output == name);
+            // The only one may have any name.
+            let made = own.or(first.outputs.first().filter(|_| first.outputs.len() == 1));
+            let (_, made) = made.ok_or_else(|| refused(format!("found a model of embeddings without the output {name:?}")))?;
+            taken.push((*input, *made));
+        }
+        for (taken, made) in &taken {
+            let (found, wanted) = (first.descriptor(*made), graph.descriptor(*taken));
+            if found != wanted {
+                return Err(refused(format!("found embeddings of {found}, allowed {wanted}, as the decoder takes them")));
+            }
+        }
+        Ok(taken)
+    }
+
+    /// A graph with the tokens in the place of what is made of them: of inputs of these names, the first of which then takes the tokens. With the
+    /// bytes that its values may take besides.
+    fn before(&self, graph: Graph, names: &[&str], tokens: usize) -> Result<(Graph, usize)> {
         let importing = Importing { program: &self.program, caches: &[], fixed: None };
         let mut part = importing.part(&[vec![1, tokens as u32]], Vec::new(), 0, tokens)?;
         let mut first = part.graph.take().ok_or_else(|| refused("found a model of embeddings without a graph"))?;
         self.program.share_weights(&mut first, false);
-        let (Some((_, ids)), Some((_, embedded))) = (first.inputs.first().cloned(), first.outputs.first().cloned()) else {
-            return Err(refused("found a model of embeddings that takes or gives nothing"));
+        let Some((_, ids)) = first.inputs.first().cloned() else {
+            return Err(refused("found a model of embeddings that does not read the tokens"));
         };
-        let Some(taken) = graph.inputs.iter().find(|(input, _)| input == name).map(|(_, id)| *id) else {
+        let taken = Embedder::taken(&first, &graph, names)?;
+        let Some(&(slot, _)) = taken.first() else {
             return Err(refused("found a decoder that does not read its embeddings"));
         };
-        let (found, wanted) = (first.descriptor(embedded), graph.descriptor(taken));
-        if found != wanted {
-            return Err(refused(format!("found embeddings of {found}, allowed {wanted}, as the decoder takes them")));
-        }
+        let made_for = |id: OperandId| taken.iter().find(|(taken, _)| *taken == id).map(|(_, made)| *made);
         let Graph { operands, nodes, inputs, outputs, shared, rounds_late, fp_math, hiding } = graph;
         let mut joined = Graph { inputs: Vec::new(), outputs: Vec::new(), shared, rounds_late, fp_math, hiding, ..first };
-        joined.operands[ids.0 as usize].source = Source::Input { name: name.to_owned() };
+        let slot_name = inputs.iter().find(|(_, id)| *id == slot).map(|(name, _)| name.clone()).unwrap_or_default();
+        joined.operands[ids.0 as usize].source = Source::Input { name: slot_name };
         let before = joined.nodes.len() as u32;
         let mut names = Vec::with_capacity(operands.len());
         for (position, mut operand) in operands.into_iter().enumerate() {
-            if position == taken.0 as usize {
-                names.push(embedded);
+            if let Some(made) = made_for(OperandId(position as u32)) {
+                names.push(made);
                 continue;
             }
             if let Source::Node { node, .. } = &mut operand.source {
@@ -88,73 +115,11 @@ impl Embedder {
             node.outputs.iter_mut().for_each(|id| *id = name_of(*id));
             joined.nodes.push(node);
         }
-        joined.inputs = inputs.into_iter().map(|(name, id)| (name, if id == taken { ids } else { name_of(id) })).collect();
+        let is_left = |(_, id): &(String, OperandId)| *id == slot || made_for(*id).is_none();
+        let input_of = |(name, id)| (name, if id == slot { ids } else { name_of(id) });
+        joined.inputs = inputs.into_iter().filter(is_left).map(input_of).collect();
         joined.outputs = outputs.into_iter().map(|(name, id)| (name, name_of(id))).collect();
         Ok((joined, part.most_bytes))
-    }
-}
-
-/// The numbers of rows of features.
-#[derive(Debug, Default)]
-pub struct Features {
-    /// Rows that have one.
-    used: u32,
-    /// In the order in which they were used.
-    images: Vec<Image>,
-    /// There are no more numbers: what has one may be something else by now.
-    is_worn: bool,
-}
-
-#[derive(Debug)]
-struct Image {
-    identity: u128,
-    first: u32,
-    rows: u32,
-    /// A call that runs has it.
-    bytes: Weak<Bytes>,
-}
-
-impl Features {
-    /// The number of the first row. The same bytes have the same, and calls at a time have them once.
-    fn number(&mut self, bytes: &mut Arc<Bytes>, rows: u32) -> u32 {
-        let identity = crate::memory::identity(bytes);
-        let known = self.images.iter().position(|image| image.identity == identity && image.rows == rows);
-        let mut image = match known {
-            Some(position) => self.images.remove(position),
-            None => {
-                if self.used.checked_add(rows).is_none_or(|used| used >= FIRST) {
-                    (self.used, self.is_worn) = (0, true);
-                }
-                let first = FIRST + self.used;
-                self.used += rows;
-                Image { identity, first, rows, bytes: Weak::new() }
-            }
-        };
-        match image.bytes.upgrade() {
-            Some(there) => *bytes = there,
-            None => image.bytes = Arc::downgrade(bytes),
-        }
-        let first = image.first;
-        if self.images.len() >= MOST {
-            self.images.remove(0);
-        }
-        self.images.push(image);
-        first
-    }
-
-    /// The bytes of rows one after the other.
-    fn rows(&self, ids: &[u32], row: usize) -> Result<Bytes> {
-        let missing = || Error::new(Kind::Operation, "no such features (internal error)");
-        let mut bytes = Bytes::zeroed(ids.len() * row)?;
-        for (&id, into) in ids.iter().zip(bytes.chunks_exact_mut(row.max(1))) {
-            // The latest, where numbers are used again.
-            let has = |image: &&Image| id.checked_sub(image.first).is_some_and(|at| at < image.rows);
-            let image = self.images.iter().rev().find(has).ok_or_else(missing)?;
-            let all = image.bytes.upgrade().ok_or_else(missing)?;
-            let first = (id - image.first) as usize * row;
-            into.copy_from_slice(all.get(first..first + row).ok_or_else(missing)?);
-        }
-        Ok(bytes)
     }
 }
 
@@ -171,10 +136,14 @@ impl Decoder {
 
     /// A graph of the decoder for a step, and the bytes that its values may take.
     pub(super) fn embedded(&self, (graph, most_bytes): (Graph, usize), extent: &Extent) -> Result<(Graph, usize)> {
-        let embeds = self.roles.inputs.iter().find(|(role, _)| *role == Role::Embeddings);
-        match (&self.embedder, embeds) {
-            (Some(embedder), Some((_, input))) if !extent.takes_features => {
-                let (graph, more) = embedder.before(graph, &input.name, extent.tokens)?;
+        // The embeddings first, unless they are given.
+        let roles =
+            [Role::Embeddings, Role::Embedded].into_iter().filter(|role| *role == Role::Embedded || !extent.takes_features);
+        let inputs = roles.flat_map(|role| self.roles.inputs.iter().filter(move |(other, _)| *other == role));
+        let names: Vec<&str> = inputs.map(|(_, input)| input.name.as_str()).collect();
+        match &self.embedder {
+            Some(embedder) if !names.is_empty() => {
+                let (graph, more) = embedder.before(graph, &names, extent.tokens)?;
                 Ok((graph, most_bytes.saturating_add(more)))
             }
             _ => Ok((graph, most_bytes)),
@@ -197,18 +166,20 @@ impl Decoder {
     pub(super) fn place_features(&self, prompts: &mut [Vec<u32>], given: &mut [Given]) -> Result<()> {
         let refuse = |found: String, allowed: &str| Error::argument("features", found, allowed);
         let row = self.row().filter(|row| *row > 0 && self.embedder.is_some());
-        for Given { token, bytes } in given.iter_mut() {
+        let has_axes = self.roles.has_axes();
+        for Given { token, bytes, grids } in given.iter_mut() {
             let row = row.ok_or_else(|| refuse("features".into(), "none without a model that embeds tokens (embed)"))?;
             if bytes.len() % row != 0 {
                 return Err(refuse(format!("{} bytes", bytes.len()), &format!("{row} bytes for each embedding")));
             }
             let rows = bytes.len() / row;
+            require_grids(grids, rows, has_axes)?;
             let places: Vec<&mut u32> = prompts.iter_mut().flatten().filter(|id| **id == *token).take(rows).collect();
             if places.len() < rows {
                 return Err(refuse(format!("{rows} rows for {} tokens {token}", places.len()), "as many"));
             }
             if rows > 0 {
-                let first = self.features().number(bytes, rows as u32);
+                let first = self.features().number(bytes, Looks { token: *token, rows: rows as u32, grids: grids.clone() });
                 places.into_iter().zip(first..).for_each(|(place, number)| *place = number);
             }
         }
@@ -224,6 +195,29 @@ impl Decoder {
         let row = self.row().unwrap_or_default();
         self.features().rows(ids, row)
     }
+
+    /// The tokens in whose place features are.
+    pub(super) fn tokens_of_features(&self, ids: &[u32]) -> Result<Vec<u32>> {
+        self.features().tokens(ids)
+    }
+
+    /// The positions of tokens behind others, on each axis one after the other.
+    pub(super) fn positions(&self, before: &[u32], ids: &[u32]) -> Result<Vec<i64>> {
+        self.features().positions(before, ids).map(|axes| axes.concat())
+    }
+}
+
+/// # Errors
+/// `TypeError` where positions have several axes and grids do not say where each row is, or where nothing reads them.
+fn require_grids(grids: &[Grid], rows: usize, has_axes: bool) -> Result<()> {
+    let counted = grids.iter().fold(0, |all: u64, grid| all.saturating_add(rows_of(*grid)));
+    let (found, allowed) = match (has_axes, grids.is_empty()) {
+        (true, true) => ("none".to_owned(), "[frames, rows, columns] of each image, for a model whose positions have three axes"),
+        (false, false) => ("some".to_owned(), "none for a model whose positions have one axis"),
+        (true, false) if counted != rows as u64 => (format!("grids of {counted} places for {rows} rows"), "as many"),
+        _ => return Ok(()),
+    };
+    Err(Error::argument("features: grid", found, allowed))
 }
 
 /// How many of the first ones are of the same kind: tokens, or rows of features.
@@ -235,37 +229,6 @@ pub(super) fn of_a_kind(pending: &[u32]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bytes(text: &[u8]) -> Arc<Bytes> {
-        Arc::new(Bytes::copy_of(text).unwrap())
-    }
-
-    #[test]
-    fn the_same_features_have_the_same_numbers() {
-        let mut features = Features::default();
-        let (mut one, mut other, mut same) = (bytes(b"abcdef"), bytes(b"ghi"), bytes(b"abcdef"));
-        let numbers = [(&mut one, 2), (&mut other, 1), (&mut same, 2)].map(|(bytes, rows)| features.number(bytes, rows));
-        assert_eq!(numbers, [FIRST, FIRST + 2, FIRST]);
-        assert!(Arc::ptr_eq(&one, &same));
-        drop(one);
-        assert_eq!(features.rows(&[FIRST + 1, FIRST + 2, FIRST], 3).unwrap()[..], *b"defghiabc");
-        assert!(features.rows(&[FIRST + 3], 3).is_err());
-        // Nobody has them any more, and then again.
-        drop(same);
-        assert!(features.rows(&[FIRST], 3).is_err());
-        assert_eq!(features.number(&mut bytes(b"abcdef"), 2), FIRST);
-    }
-
-    #[test]
-    fn numbers_end() {
-        let mut features = Features { used: FIRST - 2, ..Features::default() };
-        assert_eq!((features.number(&mut bytes(b"a"), 1), features.is_worn), (u32::MAX - 1, false));
-        assert_eq!((features.number(&mut bytes(b"b"), 1), features.is_worn), (FIRST, true));
-        for i in 0..MOST as u32 + 3 {
-            features.number(&mut bytes(&i.to_le_bytes()), 1);
-        }
-        assert_eq!(features.images.len(), MOST);
-    }
 
     #[test]
     fn pieces_have_one_kind() {

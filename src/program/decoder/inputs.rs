@@ -60,6 +60,8 @@ pub enum Role {
     Ids,
     /// The embeddings of the tokens, in their place.
     Embeddings,
+    /// What else is made of the tokens.
+    Embedded,
     /// Which of all positions count, those of the cache before the new ones. Whether it is as long as these: one of a fixed size has more
     /// after them.
     Mask {
@@ -136,7 +138,13 @@ fn role(input: &OpenInput, caches: &KvCaches) -> Option<Role> {
 impl Roles {
     /// # Errors
     /// `NotSupportedError` where the model takes no tokens, or inputs have other shapes than is usual.
-    pub fn of(loaded: &Loaded, caches: &KvCaches, counts: &[(usize, Filled)], are_fixed: bool) -> Result<Roles> {
+    pub fn of(
+        loaded: &Loaded,
+        caches: &KvCaches,
+        counts: &[(usize, Filled)],
+        are_fixed: bool,
+        embedded: &[String],
+    ) -> Result<Roles> {
         let (mut inputs, mut others) = (Vec::new(), Vec::new());
         let has_ids = loaded.inputs().iter().any(|input| role(input, caches) == Some(Role::Ids));
         for (at, input) in loaded.inputs().iter().enumerate() {
@@ -147,7 +155,9 @@ impl Roles {
             let filled = counts.iter().find(|(count, _)| *count == at).map(|&(_, filled)| Role::Filled(filled));
             let is_embeddings = input.name == "inputs_embeds" && !has_ids;
             let embeddings = || is_embeddings.then_some(Role::Embeddings);
-            let role = filled.or_else(|| role(input, caches)).or_else(embeddings).unwrap_or(Role::Constant(others.len()));
+            let is_made = !has_ids && embedded.contains(&input.name);
+            let role = filled.or_else(|| role(input, caches)).or_else(embeddings);
+            let role = role.or_else(|| is_made.then_some(Role::Embedded)).unwrap_or(Role::Constant(others.len()));
             if let Role::Constant(_) = role {
                 others.push(input.name.clone());
             }
@@ -163,6 +173,11 @@ impl Roles {
                 return Err(Error::new(Kind::NotSupported, "found no input 'input_ids', allowed a decoder that takes tokens"));
             }
             _ => {}
+        }
+        if let Some(made) = find(|role| role == Role::Embedded)
+            && made.shape.len() < 2
+        {
+            return Err(unlike(made, "[batch, sequence, …]"));
         }
         if let Some(mask) = find(|role| matches!(role, Role::Mask { .. }))
             && mask.shape.len() != 2
@@ -184,6 +199,11 @@ impl Roles {
             _ => return Ok(()),
         };
         Err(Error::new(Kind::NotSupported, text))
+    }
+
+    /// Whether positions have three axes, in which images lie.
+    pub fn has_axes(&self) -> bool {
+        self.inputs.iter().any(|(role, input)| *role == Role::Positions && has_axes(input))
     }
 
     /// Whether the prompt and the step are branches of one file.
@@ -402,7 +422,7 @@ impl Roles {
         let (tokens, rows) = (extent.tokens as u32, extent.rows as u32);
         for (role, input) in &self.inputs {
             let meant: Vec<(usize, u32)> = match role {
-                Role::Ids | Role::Embeddings => vec![(0, 1), (1, tokens)],
+                Role::Ids | Role::Embeddings | Role::Embedded => vec![(0, 1), (1, tokens)],
                 Role::Mask { .. } => vec![(0, 1), (1, rows + tokens)],
                 Role::Rows(number) => vec![(caches.rows[*number].axis, rows)],
                 Role::Constant(number) => extent.given[*number].iter().copied().enumerate().collect(),
@@ -438,7 +458,7 @@ impl Roles {
                 let meant = match role {
                     Role::Ids | Role::Positions if axis + 1 == rank => Some(tokens),
                     Role::Places => Some(tokens),
-                    Role::Embeddings if axis == 1 => Some(tokens),
+                    Role::Embeddings | Role::Embedded if axis == 1 => Some(tokens),
                     Role::Mask { .. } if axis == 1 => Some(rows + tokens),
                     // Whatever size the file gives it.
                     Role::Rows(number) if self.are_fixed && caches.rows[*number].axis == axis => {
@@ -490,8 +510,10 @@ impl Roles {
         for ((role, input), shape) in self.inputs.iter().zip(shapes) {
             let is_known = match role {
                 Role::LogitsToKeep | Role::UsesCache | Role::Filled(_) => true,
+                // Images before them change them.
+                Role::Positions if has_axes(input) => false,
                 Role::Mask { .. } | Role::Positions | Role::Places => extent.way.knows_positions,
-                Role::Ids | Role::Embeddings | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
+                Role::Ids | Role::Embeddings | Role::Embedded | Role::Rows(_) | Role::State(_) | Role::Constant(_) => false,
             };
             if is_known {
                 let &Extent { rows, tokens: new, uses_cache, keeps_all, .. } = extent;
@@ -530,7 +552,7 @@ pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i
     // The same for each of what comes before the last axis: a position may have several dimensions.
     let each = |one: Vec<i64>| one.repeat(count.checked_div(one.len()).unwrap_or(0));
     Ok(match role {
-        Role::Ids | Role::Embeddings => tokens.iter().map(|&id| i64::from(id)).collect(),
+        Role::Ids | Role::Embeddings | Role::Embedded => tokens.iter().map(|&id| i64::from(id)).collect(),
         Role::Mask { grows } => {
             let width = shape.last().map_or(0, |&size| size as usize);
             let first = if grows { padding } else { 0 };
@@ -560,6 +582,11 @@ fn tensor(element: ElementType, shape: &[u32], numbers: &[i64]) -> Tensor {
 pub fn bytes(element: ElementType, shape: &[u32], numbers: &[i64]) -> Result<crate::memory::Bytes> {
     let (_, bytes) = tensor(element, shape, numbers).held()?;
     crate::memory::Bytes::copy_of(&bytes)
+}
+
+/// Whether positions are [3, batch, sequence].
+fn has_axes(positions: &OpenInput) -> bool {
+    positions.shape.len() == 3 && positions.shape[0] == Size::Known(3)
 }
 
 fn unlike(input: &OpenInput, allowed: &str) -> Error {

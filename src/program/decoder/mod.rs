@@ -11,6 +11,7 @@
 
 mod draft;
 mod embedding;
+mod features;
 mod generation;
 mod guesses;
 mod inputs;
@@ -27,6 +28,7 @@ mod together;
 mod ways;
 
 pub use embedding::{Embedder, Given};
+pub use features::Grid;
 pub use inputs::ConstantInput;
 pub use masks::{Masks, When};
 pub use prefixes::{Figures, Prefixes};
@@ -68,7 +70,7 @@ pub struct Decoder {
     roles: Roles,
     /// Makes what the decoder takes in the place of tokens.
     embedder: Option<Embedder>,
-    features: Mutex<embedding::Features>,
+    features: Mutex<features::Features>,
     /// The output that has a number for each token there is.
     logits: String,
     plans: Table<Extent, Plan>,
@@ -126,7 +128,8 @@ impl Decoder {
                 with_scales(&caches)
             }
         };
-        let roles = Roles::of(&program.loaded, &caches, &counts, fixed.is_some())?;
+        let embedded = embedder.as_ref().map(Embedder::outputs).transpose()?.unwrap_or_default();
+        let roles = Roles::of(&program.loaded, &caches, &counts, fixed.is_some(), &embedded)?;
         roles.require_embedder(embedder.is_some())?;
         let roles = roles.with_sizes_of_caches(&caches, |shapes| {
             shapes_of_outputs(&program, &caches, fixed.as_ref(), shapes).unwrap_or_default()

@@ -14,6 +14,7 @@
 //! ```
 //! All numbers but tokens have 8 bytes.
 
+use super::features::FIRST;
 use super::inputs::Extent;
 use super::prefixes::Prefixes;
 use super::sequence::Sequence;
@@ -124,9 +125,7 @@ fn row_of(like: &Descriptor) -> usize {
 
 /// A sequence with the rows of its caches, if nothing else is needed to go on from it.
 fn whole(sequence: Sequence) -> Option<(Sequence, Vec<Rows>)> {
-    let rows = sequence
-        .all_rows()
-        .filter(|_| sequence.given.is_empty() && !sequence.tokens.iter().any(|id| *id >= super::embedding::FIRST))?;
+    let rows = sequence.all_rows().filter(|_| sequence.given.is_empty() && !sequence.tokens.iter().any(|id| *id >= FIRST))?;
     Some((sequence, rows))
 }
 

@@ -1,7 +1,7 @@
 //! What is remembered of a sequence, and its steps: the values of the model's inputs, and what becomes of its outputs.
 
 use super::Decoder;
-use super::embedding;
+use super::features;
 use super::inputs::{ConstantInput, Extent, Role, StepTokens, bytes, numbers};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Descriptor};
@@ -125,7 +125,7 @@ impl Decoder {
 
     /// What a step of so many tokens is after a sequence, of which the first one may be a row of features.
     pub(super) fn form_after(&self, sequence: &Sequence, tokens: usize, first: Option<&u32>) -> Extent {
-        let takes_features = first.is_some_and(|id| *id >= embedding::FIRST);
+        let takes_features = first.is_some_and(|id| *id >= features::FIRST);
         Extent { takes_features, ..self.form(sequence, tokens, sequence.tokens.is_empty()) }
     }
 
@@ -183,8 +183,8 @@ impl Decoder {
         let &Extent { keeps_all, .. } = extent;
         let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0, keeps_all };
         sequence.rows.resize_with(self.kept.rows.len(), || None);
-        let Sequence { rows, states, given, .. } = sequence;
-        (span, DecoderStep { decoder: self, plan, rows, states, given, tokens, wants_logits })
+        let Sequence { tokens: seen, rows, states, given } = sequence;
+        (span, DecoderStep { decoder: self, plan, seen, rows, states, given, tokens, wants_logits })
     }
 
     /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives the logits after the first tokens, of
@@ -241,6 +241,8 @@ impl Decoder {
 pub(super) struct DecoderStep<'a> {
     decoder: &'a Decoder,
     plan: &'a Plan,
+    /// The tokens before the new ones.
+    seen: &'a [u32],
     rows: &'a mut [Option<Rows>],
     states: &'a [State],
     given: &'a [ConstantInput],
@@ -265,9 +267,14 @@ impl Step for DecoderStep<'_> {
                 self.decoder.feature_rows(self.tokens.tokens).map(InputValue::Bytes)
             }
             // The model that embeds them takes the tokens.
-            Role::Embeddings => {
-                let numbers = numbers(Role::Ids, &descriptor.shape, &self.tokens)?;
+            Role::Embeddings | Role::Embedded => {
+                let tokens = self.decoder.tokens_of_features(self.tokens.tokens)?;
+                let numbers: Vec<i64> = tokens.into_iter().map(i64::from).collect();
                 bytes(descriptor.data_type.into(), &descriptor.shape, &numbers).map(InputValue::Bytes)
+            }
+            Role::Positions if self.decoder.roles.has_axes() => {
+                let numbers = self.decoder.positions(self.seen, self.tokens.tokens)?;
+                bytes(input.element(), &descriptor.shape, &numbers).map(InputValue::Bytes)
             }
             role => {
                 let numbers = numbers(role, &descriptor.shape, &self.tokens)?;

@@ -12,7 +12,7 @@
 //!   weights with them.
 
 use super::Decoder;
-use super::embedding;
+use super::features;
 use super::guesses::SIZES_TOGETHER;
 use super::inputs::{ConstantInput, Extent, Role};
 use super::scheduler::{Feed, Logits, filled_up};
@@ -216,7 +216,7 @@ impl Decoder {
         let suits = |sequence: &Sequence| {
             !sequence.tokens.is_empty() && self.form(sequence, 1, false) == form && way_of(sequence) == Some(way)
         };
-        let is_token = |feed: &Feed| feed.pending.first().is_some_and(|id| *id < embedding::FIRST);
+        let is_token = |feed: &Feed| feed.pending.first().is_some_and(|id| *id < features::FIRST);
         let is_joined = |&number: &usize| suits(&feeds[number].sequence) && is_token(feeds[number]);
         let mut steps: Vec<usize> = (0..feeds.len()).filter(is_joined).collect();
         steps.truncate(MOST);
@@ -247,7 +247,7 @@ impl Decoder {
         let steps = joint.map_or_else(|| vec![0], |joint| joint.steps.clone());
         let first = &feeds.get(*steps.first()?)?.sequence;
         let size = riding(most.min(prompt.pending.len().saturating_sub(1)))?;
-        let is_token = |id: &u32| *id < embedding::FIRST;
+        let is_token = |id: &u32| *id < features::FIRST;
         let is_plain =
             |&step: &usize| feeds[step].pending.len() == 1 && !feeds[step].is_fixed && is_token(&feeds[step].pending[0]);
         let has_begun = !prompt.sequence.tokens.is_empty() && !first.tokens.is_empty();
