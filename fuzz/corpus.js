@@ -1,6 +1,6 @@
 'use strict';
 
-// Writes the models of the tests beside onnxruntime-node as the corpus that fuzzing starts from.
+// Writes what fuzzing starts from: the models of the tests beside onnxruntime-node, and small caches of generate().
 
 const { mkdirSync, readdirSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
@@ -17,3 +17,14 @@ compare.testCases = (cases) => {
 };
 for (const file of readdirSync(tests)) if (file.endsWith('.test.js') && !file.startsWith('model')) require(path.join(tests, file));
 console.log(`${count} models in ${corpus}`);
+
+// As src/program/decoder/saved.rs has them: numbers of 8 bytes, and tokens of 4.
+const caches = path.join(__dirname, 'corpus', 'saved_cache');
+mkdirSync(caches, { recursive: true });
+const numbers = (...list) => Buffer.from(BigUint64Array.from(list, BigInt).buffer);
+const sequence = (tokens, rows) => Buffer.concat([
+  numbers(tokens.length, rows.length), Buffer.from(Uint32Array.from(tokens).buffer), numbers(...rows), Buffer.alloc(rows.reduce((sum, row) => sum + row * tokens.length, 0), 5),
+]);
+const files = [numbers(0, 0), Buffer.concat([numbers(1, 1), sequence([7, 264], [3, 0])]), Buffer.concat([numbers(0, 2), sequence([1], [4, 4]), sequence([1, 2, 3], [4, 4])])];
+files.forEach((file, i) => writeFileSync(path.join(caches, `cache-${i}`), file));
+console.log(`${files.length} files in ${caches}`);

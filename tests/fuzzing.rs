@@ -16,6 +16,10 @@ mod disk_cache;
 #[allow(unused_attributes, reason = "the target is a program without main")]
 mod saved_graph;
 
+#[path = "../fuzz/fuzz_targets/saved_cache.rs"]
+#[allow(unused_attributes, reason = "the target is a program without main")]
+mod saved_cache;
+
 macro_rules! fuzz_target {
     (|$bytes:ident: &[u8]| $body:block) => {
         pub fn fuzz($bytes: &[u8]) {
@@ -66,6 +70,39 @@ fn files_of_the_cache() {
         let bytes: Vec<u8> = (0..length).map(|_| random(256) as u8).collect();
         disk_cache::fuzz(&bytes);
         saved_graph::fuzz(&bytes);
+    }
+}
+
+/// Numbers of 8 bytes and tokens of 4, which a length may be told of wrongly.
+#[test]
+fn saved_caches() {
+    let numbers_of = |list: &[u64]| list.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let sequence = |tokens: u64, rows: &[u64]| {
+        let ids = (0..tokens as u32).flat_map(|id| (id * 7).to_le_bytes());
+        let bytes = rows.iter().map(|row| row * tokens).sum::<u64>();
+        let head = numbers_of(&[tokens, rows.len() as u64]).into_iter();
+        head.chain(ids).chain(numbers_of(rows)).chain((0..bytes).map(|byte| byte as u8)).collect::<Vec<u8>>()
+    };
+    let mut random = numbers();
+    for _ in 0..2000 {
+        let count = random(4);
+        let mut file = numbers_of(&[random(2) as u64, count as u64]);
+        for _ in 0..count {
+            let rows: Vec<u64> = (0..random(4)).map(|_| random(9) as u64).collect();
+            file.extend(sequence(1 + random(5) as u64, &rows));
+        }
+        assert!(webnn_node::program::decoder::saved_sequences(&file).is_some());
+        saved_cache::fuzz(&file);
+        for _ in 0..=random(4) {
+            let place = random(file.len());
+            match random(4) {
+                0 => file[place] ^= 1 << random(8),
+                1 => file[place] = [0, 1, 2, 127, 128, 255][random(6)],
+                2 if file.len() > 1 => drop(file.remove(place)),
+                _ => file.insert(place, random(256) as u8),
+            }
+            saved_cache::fuzz(&file);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime};
 pub use entry::{Stored, checked, write};
 pub use findings::decoded as findings_in;
 pub use saved::{Constant, Graph, Listed as SavedListed, Name, Saved, read_anything, write_anything};
-pub use whole::{read_whole, write_whole};
+pub use whole::{read as read_whole_from, read_whole, write_whole};
 
 /// Less is packed faster than it is found in a folder.
 pub const WORTH_STORING: usize = 16 << 10;

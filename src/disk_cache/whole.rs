@@ -93,7 +93,10 @@ pub fn read_whole(path: &Path, key: u128, most: u64) -> Result<Vec<u8>> {
 }
 
 /// The same of a file of so many bytes.
-fn read(mut file: impl Read, length: u64, key: u128, most: u64) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// As [`read_whole`].
+pub fn read(mut file: impl Read, length: u64, key: u128, most: u64) -> Result<Vec<u8>> {
     let damaged = || Error::new(Kind::Operation, "found a file that is damaged, allowed one as it was saved");
     let mut found = [0; HEADER];
     file.read_exact(&mut found).map_err(|_| damaged())?;

@@ -33,6 +33,7 @@ pub use inputs::ConstantInput;
 pub use masks::{Masks, When};
 pub use prefixes::{Figures, Prefixes};
 pub use sampling::{Allowed, Choice, Sampling};
+pub use saved::{Saved, saved_sequences};
 pub use session::{Next, Prompts, Session, Work, start};
 
 use super::Program;

@@ -72,8 +72,8 @@ impl Decoder {
         self.require_saving()?;
         let most = (prefixes.most() as u64).saturating_add(MOST_BESIDE);
         let bytes = read_whole(path, self.key()?, most)?;
-        let parsed =
-            parsed(&bytes).ok_or_else(|| Error::new(Kind::Operation, "found a file of another form (internal error)"))?;
+        let parsed = saved_sequences(&bytes)
+            .ok_or_else(|| Error::new(Kind::Operation, "found a file of another form (internal error)"))?;
         let (cache_type, saved) = parsed;
         if cache_type != self.cache_type {
             let [found, allowed] = [cache_type, self.cache_type].map(|cache_type| match cache_type {
@@ -155,13 +155,13 @@ fn write(file: &mut dyn Write, cache_type: CacheType, all: &[(Sequence, Vec<Rows
 
 /// A sequence of a file: the bytes of a row, and all rows, of each cache.
 #[derive(Debug, PartialEq)]
-struct Saved<'a> {
-    tokens: Vec<u32>,
-    caches: Vec<(usize, &'a [u8])>,
+pub struct Saved<'a> {
+    pub tokens: Vec<u32>,
+    pub caches: Vec<(usize, &'a [u8])>,
 }
 
 /// What bytes say; nothing where they are of another form.
-fn parsed(mut rest: &[u8]) -> Option<(CacheType, Vec<Saved<'_>>)> {
+pub fn saved_sequences(mut rest: &[u8]) -> Option<(CacheType, Vec<Saved<'_>>)> {
     fn part<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
         let (part, after) = rest.split_at_checked(length)?;
         *rest = after;
@@ -189,7 +189,8 @@ fn parsed(mut rest: &[u8]) -> Option<(CacheType, Vec<Saved<'_>>)> {
             let row = usize::try_from(u64::from_le_bytes(*size)).ok()?;
             of_caches.push((row, part(&mut rest, row.checked_mul(tokens)?)?));
         }
-        if ids.is_empty() {
+        // Numbers of features mean something in the process that made them.
+        if ids.is_empty() || ids.iter().any(|id| *id >= FIRST) {
             return None;
         }
         all.push(Saved { tokens: ids, caches: of_caches });
@@ -199,6 +200,7 @@ fn parsed(mut rest: &[u8]) -> Option<(CacheType, Vec<Saved<'_>>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::saved_sequences as parsed;
     use super::*;
 
     fn number(number: u64) -> [u8; 8] {
@@ -231,6 +233,10 @@ mod tests {
             }
         }
         assert_eq!(parsed(&[number(0), number(u64::MAX), number(u64::MAX), number(u64::MAX)].concat()), None);
+        // A row of features.
+        let mut features = file();
+        features[35] = 0x80;
+        assert_eq!(parsed(&features), None);
         // A sequence of nothing.
         assert_eq!(parsed(&[number(0), number(1), number(0), number(0)].concat()), None);
     }
