@@ -90,7 +90,14 @@ describe('calls with adapters', () => {
       const calls = [0, 1, 2, 3].map(() => idsOf(model, prompts.at(-1)));
       for (const ids of await Promise.all(calls)) expect(ids).toEqual(wanted.at(-1));
     });
-    // And beside calls with one.
+  });
+
+  test.each([[[0, undefined]], [[undefined, 3]], [[0, undefined, 2, undefined, undefined]]])('run together with calls without one: %j', async (kinds) => {
+    await runTogether(async () => {
+      const calls = kinds.map((kind) => idsOf(model, prompts.at(kind ?? -1), kind !== undefined && { adapter: adapters[kind] }));
+      expect(await Promise.all(calls)).toEqual(kinds.map((kind) => wanted.at(kind ?? -1)));
+    });
+    // And with the others, which have other ranks.
     const all = [...adapters, undefined].map((one, i) => idsOf(model, prompts[i], one && { adapter: one }));
     expect(await Promise.all(all)).toEqual(wanted);
   });

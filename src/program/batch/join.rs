@@ -517,7 +517,7 @@ fn is_product(op: &Op) -> bool {
 }
 
 /// Whether two constants are one.
-fn is_same_constant(one: &Operand, other: &Operand) -> bool {
+pub(super) fn is_same_constant(one: &Operand, other: &Operand) -> bool {
     let (Source::Constant(a), Source::Constant(b)) = (&one.source, &other.source) else { return false };
     one.descriptor == other.descriptor && (a.place() == b.place() || a.briefly().as_slice() == b.briefly().as_slice())
 }

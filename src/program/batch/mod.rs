@@ -8,8 +8,12 @@
 //!
 //! Runs of texts of different lengths are another proof on top of it ([`lengths`]).
 //!
-//! By the same rules [`join`] makes one graph of the steps of several sequences, whose caches are read apart.
+//! By the same rules [`join`] makes one graph of the steps of several sequences, whose caches are read apart, and [`either`] one of the graphs of
+//! steps with an adapter and without one.
 
+mod either;
+#[cfg(test)]
+mod either_tests;
 mod join;
 #[cfg(test)]
 mod join_tests;
@@ -18,6 +22,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use either::either;
 pub use join::{Joined, SequenceGraph, join};
 pub use lengths::{Lengths, Outputs};
 
@@ -65,12 +70,12 @@ impl super::Program {
         if !self.has_only_tensors {
             return Ok(Err(Refusal::of_model("sequences or optional values among inputs and outputs")));
         }
-        Ok(joined(&import(one)?, &import(many)?))
+        Ok(rows_apart(&import(one)?, &import(many)?))
     }
 }
 
-/// Where the rows of the outputs are.
-fn joined(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
+/// For each output where its rows are, if a model that is imported for several rows computes each as the one for one row does.
+pub fn rows_apart(one: &Part, many: &Part) -> Result<Vec<(String, Rows)>, Refusal> {
     for part in [one, many] {
         if let Some(next) = &part.next {
             let refusal = next.cuts.first().map(|cut| Refusal {

@@ -10,10 +10,10 @@ use crate::onnx::caches::{KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
-use crate::program::batch::{Joined, SequenceGraph, join};
+use crate::program::batch::{Joined, SequenceGraph, either, join};
 use crate::program::timeline_handle::OwnedGraph;
 use crate::timeline::{GraphId, Task};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A compiled graph for steps.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub enum Input {
     Model(usize),
     /// What says how many rows are padding, of which.
     Padding(Padded, PaddingInput),
+    /// Which of two graphs a step is ([`StepGraph::or`]).
+    Choice,
 }
 
 /// What an output of the graph is.
@@ -151,12 +153,15 @@ pub struct StepGraph {
     pub padding: PaddingInputs,
     /// The bytes that its values may take.
     pub most_bytes: usize,
+    /// The input that says which of two graphs a step is, if it is of two.
+    pub choice: Option<String>,
 }
 
 /// A graph for steps of several sequences, with what it says of inputs.
 struct JoinedSteps {
     joined: Joined,
     padding: HashMap<(usize, String), (Padded, PaddingInput)>,
+    choices: HashSet<(usize, String)>,
     most_bytes: usize,
 }
 
@@ -166,11 +171,25 @@ impl StepGraph {
     /// # Errors
     /// Those of compiling it; `NotSupportedError` for an input that the model does not have.
     pub fn build(self, program: &Program, caches: &KvCaches) -> Result<Plan> {
-        let StepGraph { graph, padding, most_bytes } = self;
+        let StepGraph { graph, padding, most_bytes, choice } = self;
         let names = |list: &[(String, OperandId)]| list.iter().map(|(name, _)| (0, name.clone())).collect();
         let joined = Joined { inputs: names(&graph.inputs), outputs: names(&graph.outputs), graph };
         let padding = padding.into_iter().map(|(name, input)| ((0, name), input)).collect();
-        JoinedSteps { joined, padding, most_bytes }.build(program, caches)
+        let choices = choice.into_iter().map(|name| (0, name)).collect();
+        JoinedSteps { joined, padding, choices, most_bytes }.build(program, caches)
+    }
+
+    /// The graph that is this one, or that of `plain`, as each step says ([`Step::is_plain`](super::Step::is_plain)).
+    ///
+    /// # Errors
+    /// `NotSupportedError` where the other one is no part of it.
+    pub fn or(&self, plain: &StepGraph) -> Result<StepGraph> {
+        if !plain.padding.iter().all(|input| self.padding.contains(input)) {
+            return Err(refused("padding of one graph only"));
+        }
+        let (graph, choice) = either(&self.graph, &plain.graph).map_err(refused)?;
+        let most_bytes = self.most_bytes.saturating_add(plain.most_bytes);
+        Ok(StepGraph { graph, padding: self.padding.clone(), most_bytes, choice: Some(choice) })
     }
 
     /// Joins the graph as often as there are sequences, and compiles that. A last one may bring a piece of so many times as many tokens, of
@@ -198,14 +217,15 @@ impl StepGraph {
         let step_graphs = std::iter::repeat_n(self, sequences).chain(piece.map(|(step_graph, _)| step_graph)).enumerate();
         let all = step_graphs.flat_map(|(sequence, step_graph)| step_graph.padding.iter().map(move |one| (sequence, one)));
         let padding = all.map(|(sequence, (name, input))| ((sequence, name.clone()), input.clone())).collect();
+        let choices = (0..sequences).filter_map(|sequence| Some((sequence, self.choice.clone()?))).collect();
         let most_bytes = self.most_bytes.max(piece.map_or(0, |(step_graph, _)| step_graph.most_bytes));
-        JoinedSteps { joined, padding, most_bytes }.build(program, caches)
+        JoinedSteps { joined, padding, choices, most_bytes }.build(program, caches)
     }
 }
 
 impl JoinedSteps {
     fn build(self, program: &Program, caches: &KvCaches) -> Result<Plan> {
-        let JoinedSteps { joined, padding, most_bytes: most } = self;
+        let JoinedSteps { joined, padding, choices, most_bytes: most } = self;
         let Joined { mut graph, inputs: input_names, outputs: output_names } = joined;
         program.share_weights(&mut graph, false);
         let is_mask = |key: &(usize, String)| matches!(padding.get(key), Some((_, PaddingInput::Mask { .. })));
@@ -213,7 +233,7 @@ impl JoinedSteps {
         graph.hiding = hiding.map(|((name, _), _)| name.clone()).collect();
         let descriptors = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).clone());
         let inputs: Vec<(Input, Descriptor)> =
-            inputs_of(&input_names, padding, program, &caches.rows)?.into_iter().zip(descriptors).collect();
+            inputs_of(&input_names, padding, &choices, program, &caches.rows)?.into_iter().zip(descriptors).collect();
         let output_of = |name: &str| {
             let cache = caches.rows.iter().position(|cache| cache.present == name).map(Output::Cache);
             let state = || caches.states.iter().position(|(_, present)| present == name).map(Output::State);
@@ -247,6 +267,7 @@ impl JoinedSteps {
 fn inputs_of(
     names: &[(usize, String)],
     mut padding: HashMap<(usize, String), (Padded, PaddingInput)>,
+    choices: &HashSet<(usize, String)>,
     program: &Program,
     caches: &[KvCache],
 ) -> Result<Vec<Input>> {
@@ -254,7 +275,9 @@ fn inputs_of(
         let name = &key.1;
         let cache = || caches.iter().position(|cache| cache.past == *name).map(Input::Cache);
         let model = || program.loaded.inputs().iter().position(|input| input.name == *name).map(Input::Model);
-        let input = padding.remove(key).map(|(padded, input)| Input::Padding(padded, input)).or_else(cache).or_else(model);
+        let choice = choices.contains(key).then_some(Input::Choice);
+        let padding = padding.remove(key).map(|(padded, input)| Input::Padding(padded, input));
+        let input = padding.or(choice).or_else(cache).or_else(model);
         input.ok_or_else(|| Error::new(Kind::Operation, format!("no input {name:?} (internal error)")))
     };
     names.iter().map(input_of).collect()

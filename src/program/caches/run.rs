@@ -28,6 +28,11 @@ pub trait Step {
         0
     }
 
+    /// Whether it is a step of the second graph, of a plan that has two ([`StepGraph::or`](super::StepGraph::or)).
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// Whether an output of the plan that is no cache is wanted.
     fn wants(&self, output: usize) -> bool;
 }
@@ -197,6 +202,7 @@ impl Run<'_> {
                 padding.write(rows, &mut bytes);
                 InputValue::Bytes(bytes)
             }
+            Input::Choice => InputValue::Bytes(Bytes::copy_of(&[u8::from(!step.is_plain())])?),
             Input::Model(position) => step.input(*position, descriptor, self.allocator)?,
         };
         match value {

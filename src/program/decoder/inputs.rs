@@ -48,6 +48,11 @@ impl ConstantInput {
         Ok(InputValue::Memory(memory))
     }
 
+    /// Whether it has no elements, as an adapter where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
     /// Has it copied again: the tensor may not be what it should be.
     pub fn forget(&self) {
         *self.lock() = None;
@@ -114,6 +119,21 @@ pub struct Extent {
     pub takes_features: bool,
     /// The length that this is filled up to, if it is.
     pub filled_up: Option<usize>,
+}
+
+impl Extent {
+    /// Whether something that is given has no elements, as adapters where there is none.
+    pub fn is_plain(&self) -> bool {
+        self.given.iter().any(|shape| shape.contains(&0))
+    }
+
+    /// Whether a step is the same without an adapter as this one is with one.
+    pub fn has_plain(&self, plain: &Extent) -> bool {
+        let is_same = |(full, plain): (&Vec<u32>, &Vec<u32>)| full == plain || plain.contains(&0);
+        let are_alike = self.given.len() == plain.given.len() && self.given.iter().zip(&plain.given).all(is_same);
+        let Extent { given, filled_up, .. } = self.clone();
+        !self.is_plain() && plain.is_plain() && are_alike && *self == Extent { given, filled_up, ..plain.clone() }
+    }
 }
 
 fn role(input: &OpenInput, caches: &KvCaches) -> Option<Role> {

@@ -71,7 +71,7 @@ impl Decoder {
         let is_state = |wanted: &str| self.caches.states.iter().any(|(past, present)| past == wanted || present == wanted);
         let (graph, (mut padding, most_bytes), more) = for_all_given(length, with_length, is_state, is_state)?;
         padding.extend(more);
-        Ok(StepGraph { graph, padding, most_bytes })
+        Ok(StepGraph { graph, padding, most_bytes, choice: None })
     }
 
     /// The same where what is given has just that length.
@@ -84,7 +84,7 @@ impl Decoder {
                 for_all_lengths(graph, extent.rows, bucket, shorter, |name| self.is_cache(name))?
             }
         };
-        Ok(StepGraph { graph, padding, most_bytes })
+        Ok(StepGraph { graph, padding, most_bytes, choice: None })
     }
 
     /// What is given for each of so many prompts. It is filled up to one of few lengths if steps may be shown to be the same for all: then

@@ -184,7 +184,7 @@ impl Decoder {
         let tokens = StepTokens { rows: span.had, before, tokens, new, padding, uses_cache: before > 0, keeps_all };
         sequence.rows.resize_with(self.kept.rows.len(), || None);
         let Sequence { tokens: seen, rows, states, given } = sequence;
-        (span, DecoderStep { decoder: self, plan, seen, rows, states, given, tokens, wants_logits })
+        (span, DecoderStep { decoder: self, plan, seen, rows, states, given, lent: None, tokens, wants_logits })
     }
 
     /// Keeps what a step has made for a sequence, given with the numbers of the plan's outputs; gives the logits after the first tokens, of
@@ -246,6 +246,8 @@ pub(super) struct DecoderStep<'a> {
     rows: &'a mut [Option<Rows>],
     states: &'a [State],
     given: &'a [ConstantInput],
+    /// Of a step without an adapter beside others: the adapter of one of these, which the graph reads, and does not use.
+    pub lent: Option<&'a [ConstantInput]>,
     tokens: StepTokens<'a>,
     wants_logits: bool,
 }
@@ -262,7 +264,11 @@ impl Step for DecoderStep<'_> {
                 Some(memory) if memory.byte_length() == descriptor.byte_length() => Ok(InputValue::Memory(memory.clone())),
                 _ => Bytes::zeroed(descriptor.byte_length()).map(InputValue::Bytes),
             },
-            Role::Constant(number) => self.given[number].value(descriptor, allocator),
+            Role::Constant(number) => {
+                let own = &self.given[number];
+                let lent = self.lent.and_then(|lent| lent.get(number)).filter(|_| own.is_empty());
+                lent.unwrap_or(own).value(descriptor, allocator)
+            }
             Role::Embeddings if descriptor.data_type.is_float() => {
                 self.decoder.feature_rows(self.tokens.tokens).map(InputValue::Bytes)
             }
@@ -285,6 +291,10 @@ impl Step for DecoderStep<'_> {
 
     fn given_padding(&self) -> usize {
         self.given.iter().find_map(|constant| constant.padding).unwrap_or(0)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.lent.is_some()
     }
 
     fn wants(&self, output: usize) -> bool {

@@ -10,6 +10,7 @@
 //!   times ([`divide`]).
 //! - A piece of a prompt rides with the steps of others ([`Decoder::with_piece`]): its rows are after theirs in each product, and read the
 //!   weights with them.
+//! - Steps with an adapter and without one run together in a graph that is one or the other, as each says ([`StepGraph::or`]).
 
 use super::Decoder;
 use super::features;
@@ -50,6 +51,8 @@ struct Group {
     extent: Extent,
     /// What a piece of a prompt works on that rides with them.
     piece: Option<Extent>,
+    /// What those without an adapter work on, if there may be such, and the others have one.
+    plain: Option<Extent>,
 }
 
 /// Steps that run together.
@@ -62,6 +65,8 @@ pub(super) struct Joint {
     pub sequences: usize,
     /// What the piece of a prompt works on that rides with them, if one does.
     pub piece: Option<Extent>,
+    /// Whether some have an adapter, and some have none.
+    pub is_mixed: bool,
 }
 
 #[derive(Debug)]
@@ -99,12 +104,14 @@ impl Together {
         }
     }
 
-    /// For how many sequences there are plans that serve an extent, and the fewest rows of these.
-    fn serving(&self, extent: &Extent) -> Vec<(usize, usize)> {
+    /// For how many sequences there are plans that serve an extent, and that without an adapter, and the fewest rows of these.
+    fn serving(&self, extent: &Extent, plain: Option<&Extent>) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = Vec::new();
         self.plans.each_made(|group| {
             let rows = group.extent.rows;
-            let is_like = group.piece.is_none() && rows >= extent.rows && group.extent == Extent { rows, ..extent.clone() };
+            let of_rows = |extent: &Extent| Extent { rows, ..extent.clone() };
+            let is_same = group.extent == of_rows(extent) && group.plain == plain.map(of_rows);
+            let is_like = group.piece.is_none() && rows >= extent.rows && is_same;
             match found.iter_mut().find(|(sequences, _)| *sequences == group.sequences) {
                 _ if !is_like => {}
                 Some((_, fewest)) => *fewest = rows.min(*fewest),
@@ -128,7 +135,7 @@ impl Together {
             };
             let rides = group.piece.as_ref().is_some_and(|own| own.tokens <= piece.tokens && serves(own, piece));
             let is_like = group.sequences >= wanted.sequences && serves(&group.extent, &wanted.extent);
-            let steps = group.extent.tokens == wanted.extent.tokens;
+            let steps = group.extent.tokens == wanted.extent.tokens && group.plain.is_none();
             if rides && is_like && steps && found.as_ref().is_none_or(|other| rank(other) < rank(group)) {
                 found = Some(group.clone());
             }
@@ -197,10 +204,20 @@ impl Decoder {
 
     /// The first ones of some steps that can run together now. Has a plan made for more of them if there is none; so many sequences may come.
     pub(super) fn joinable(self: &Arc<Self>, feeds: &[&Feed], coming: usize) -> Option<Joint> {
+        let first = feeds.first()?;
+        let form = self.form(&first.sequence, 1, false);
+        let others = feeds.iter().map(|feed| self.form(&feed.sequence, 1, false));
+        let mut pairs = others.map(|other| if form.is_plain() { (other, form.clone()) } else { (form.clone(), other) });
+        let mixed = pairs.find(|(full, plain)| full.has_plain(plain));
+        let mixed = mixed.and_then(|(full, plain)| self.joinable_of(feeds, coming, &full, Some(&plain)));
+        mixed.or_else(|| self.joinable_of(feeds, coming, &form, None))
+    }
+
+    /// The same of steps of a form, and of those of the same without an adapter, if that is given.
+    fn joinable_of(self: &Arc<Self>, feeds: &[&Feed], coming: usize, form: &Extent, plain: Option<&Extent>) -> Option<Joint> {
         let first = &feeds.first()?.sequence;
-        let form = self.form(first, 1, false);
         let way_of = |sequence: &Sequence| {
-            let length = sequence.tokens.len();
+            let (form, length) = (self.form(sequence, 1, false), sequence.tokens.len());
             let alone = self.extent_of(&form, length).way;
             if length == 0 { None } else { self.joined_way(&form, alone, length) }
         };
@@ -214,7 +231,9 @@ impl Decoder {
             return None;
         };
         let suits = |sequence: &Sequence| {
-            !sequence.tokens.is_empty() && self.form(sequence, 1, false) == form && way_of(sequence) == Some(way)
+            let own = self.form(sequence, 1, false);
+            let is_one = own == *form || Some(&own) == plain;
+            !sequence.tokens.is_empty() && is_one && way_of(sequence) == Some(way)
         };
         let is_token = |feed: &Feed| feed.pending.first().is_some_and(|id| *id < features::FIRST);
         let is_joined = |&number: &usize| suits(&feeds[number].sequence) && is_token(feeds[number]);
@@ -224,15 +243,22 @@ impl Decoder {
             return None;
         }
         let longest = steps.iter().map(|&number| feeds[number].sequence.tokens.len()).max().unwrap_or_default();
-        let extent = of_length(&form, way, longest);
-        let plans = self.together.serving(&extent);
-        self.make_missing(&plans, &extent, steps.len(), coming.min(MOST), longest);
+        let group = |sequences: usize, longest: usize| Group {
+            sequences: rounded(sequences),
+            extent: of_length(form, way, longest),
+            piece: None,
+            plain: plain.map(|plain| of_length(plain, way, longest)),
+        };
+        let wanted = group(steps.len(), longest);
+        let plans = self.together.serving(&wanted.extent, wanted.plain.as_ref());
+        self.make_missing(&plans, steps.len(), coming.min(MOST), &|sequences, ahead| group(sequences, longest + ahead));
         let sequences = divide(steps.len(), plans.iter().map(|(sequences, _)| *sequences))?;
         let (_, rows) = plans.into_iter().find(|(found, _)| *found == sequences)?;
         steps.truncate(sequences);
-        let group = Group { sequences, extent: Extent { rows, ..extent }, piece: None };
+        let of_rows = |extent: Extent| Extent { rows, ..extent };
+        let group = Group { sequences, extent: of_rows(wanted.extent), piece: None, plain: wanted.plain.map(of_rows) };
         let plan = self.plan_together(&group).ok()?;
-        Some(Joint { steps, extent: group.extent, plan, sequences, piece: None })
+        Some(Joint { steps, extent: group.extent, plan, sequences, piece: None, is_mixed: group.plain.is_some() })
     }
 
     /// The same steps with a piece of a prompt of at most so many tokens, if there is a plan for it. Has one made that is missing. Without
@@ -244,6 +270,10 @@ impl Decoder {
         prompt: &Feed,
         most: usize,
     ) -> Option<Joint> {
+        // Steps of one kind have one graph.
+        if joint.is_some_and(|joint| joint.is_mixed) {
+            return None;
+        }
         let steps = joint.map_or_else(|| vec![0], |joint| joint.steps.clone());
         let first = &feeds.get(*steps.first()?)?.sequence;
         let size = riding(most.min(prompt.pending.len().saturating_sub(1)))?;
@@ -269,6 +299,7 @@ impl Decoder {
                 sequences: joint.map_or(1, |joint| joint.sequences),
                 extent: extent_of(first, 1, longest + ahead)?,
                 piece: Some(extent_of(&prompt.sequence, size, length + ahead)?),
+                plain: None,
             })
         };
         let now = wanted(0)?;
@@ -277,7 +308,7 @@ impl Decoder {
         self.make_first(is_missing.then_some(now).into_iter().chain(wanted(AHEAD)));
         let group = found?;
         let plan = self.plan_together(&group).ok()?;
-        Some(Joint { steps, extent: group.extent, plan, sequences: group.sequences, piece: group.piece })
+        Some(Joint { steps, extent: group.extent, plan, sequences: group.sequences, piece: group.piece, is_mixed: false })
     }
 
     /// Has the first of some plans made that may still be made, unless another one is.
@@ -293,8 +324,8 @@ impl Decoder {
     /// The same steps with guesses, if that is worth it to each of them and there is a plan. Has it made if there is none.
     pub(super) fn with_guesses(self: &Arc<Self>, joint: Joint, feeds: &[&Feed]) -> Joint {
         let group: Vec<&Feed> = joint.steps.iter().map(|&step| feeds[step]).collect();
-        if group.len() != joint.sequences || group.iter().any(|feed| feed.guesses.is_empty()) || self.refuses_guesses().is_some()
-        {
+        let is_full = group.len() == joint.sequences && !joint.is_mixed;
+        if !is_full || group.iter().any(|feed| feed.guesses.is_empty()) || self.refuses_guesses().is_some() {
             return joint;
         }
         let sequences: Vec<(usize, f64)> = group.iter().map(|feed| (feed.guesses.len(), feed.rate)).collect();
@@ -309,15 +340,15 @@ impl Decoder {
         let longest = group.iter().map(|feed| feed.sequence.tokens.len()).max().unwrap_or_default();
         let Some(way) = self.joined_way(&form, self.extent_of(&form, longest).way, longest) else { return joint };
         let extent = of_length(&form, way, longest);
-        let ready = self.together.serving(&extent).into_iter().find(|(sequences, _)| *sequences == joint.sequences);
+        let ready = self.together.serving(&extent, None).into_iter().find(|(sequences, _)| *sequences == joint.sequences);
         let Some((sequences, rows)) = ready else {
-            let group = Group { sequences: joint.sequences, extent, piece: None };
+            let group = Group { sequences: joint.sequences, extent, piece: None, plain: None };
             if self.together.lacks(&group) {
                 self.make_together(group);
             }
             return joint;
         };
-        let group = Group { sequences, extent: Extent { rows, ..extent }, piece: None };
+        let group = Group { sequences, extent: Extent { rows, ..extent }, piece: None, plain: None };
         match self.plan_together(&group) {
             Ok(plan) => Joint { plan, extent: group.extent, ..joint },
             Err(_) => joint,
@@ -325,14 +356,20 @@ impl Decoder {
     }
 
     /// Has the plan made that is missed most, if there is one: for so many steps, or those that come; for more rows; for one sequence more.
-    fn make_missing(self: &Arc<Self>, plans: &[(usize, usize)], extent: &Extent, steps: usize, coming: usize, longest: usize) {
-        let group =
-            |sequences: usize, extent: &Extent| Group { sequences: rounded(sequences), extent: extent.clone(), piece: None };
+    /// `group` is for so many sequences, and so many rows more.
+    fn make_missing(
+        self: &Arc<Self>,
+        plans: &[(usize, usize)],
+        steps: usize,
+        coming: usize,
+        group: &dyn Fn(usize, usize) -> Group,
+    ) {
         let is_there = |sequences: usize| plans.iter().any(|(found, _)| *found == rounded(sequences));
-        let soon = of_length(extent, extent.way, longest + AHEAD);
-        let ways = [(steps.max(coming), extent), (steps, extent), (steps, &soon), ((steps + 1).min(MOST), extent)];
-        let missing = ways.into_iter().filter(|(sequences, wanted)| wanted.rows != extent.rows || !is_there(*sequences));
-        self.make_first(missing.map(|(sequences, wanted)| group(sequences, wanted)));
+        let rows = group(steps, 0).extent.rows;
+        let wanted = [(steps.max(coming), 0), (steps, 0), (steps, AHEAD), ((steps + 1).min(MOST), 0)];
+        let groups = wanted.into_iter().map(|(sequences, ahead)| (sequences, group(sequences, ahead)));
+        let missing = groups.filter(|(sequences, group)| group.extent.rows != rows || !is_there(*sequences));
+        self.make_first(missing.map(|(_, group)| group));
     }
 
     fn plan_together(&self, group: &Group) -> Result<Arc<Plan>> {
@@ -341,7 +378,9 @@ impl Decoder {
             let piece = group.piece.as_ref().map(|extent| (step_graph_of(extent), extent.tokens));
             let piece = piece.map(|(graph, tokens)| graph.map(|graph| (graph, tokens))).transpose()?;
             let piece = piece.as_ref().map(|(graph, tokens)| (&**graph, *tokens));
-            step_graph_of(&group.extent)?.build_joined(group.sequences, piece, &self.program, &self.kept)
+            let own = step_graph_of(&group.extent)?;
+            let both = group.plain.as_ref().map(|plain| own.or(&*step_graph_of(plain)?)).transpose()?;
+            both.as_ref().unwrap_or(&own).build_joined(group.sequences, piece, &self.program, &self.kept)
         };
         self.together.plans.plan(group, make)
     }
@@ -354,8 +393,8 @@ impl Decoder {
         let decoder = self.clone();
         let make = move |()| {
             let plan = decoder.plan_together(&group);
-            // Steps may join where no piece can ride with them.
-            if group.piece.is_none() {
+            // Steps may join where no piece can ride with them, and none without an adapter.
+            if group.piece.is_none() && group.plain.is_none() {
                 decoder.together.made(&plan);
             }
             decoder.together.is_making.store(false, Ordering::Relaxed);
@@ -377,21 +416,29 @@ impl Decoder {
         joint: &Joint,
         watch: &Watch,
     ) -> Result<Vec<Result<Logits>>> {
-        let Joint { extent, plan, sequences, piece, .. } = joint;
+        let Joint { extent, plan, sequences, piece, is_mixed, .. } = joint;
+        let has_adapter = |feed: &&mut Feed| !feed.sequence.given.iter().any(ConstantInput::is_empty);
+        let adapted = feeds.iter().find(|feed| has_adapter(feed)).filter(|_| *is_mixed);
+        let lent = adapted.map(|feed| feed.sequence.given.clone());
         let mut empty = self.together.empty.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(like) = feeds.first() {
             let missing = sequences.saturating_sub(feeds.len()).max(empty.len());
             empty.resize_with(missing, Sequence::default);
             for sequence in empty.iter_mut() {
-                sequence.given = like.sequence.given.clone();
+                sequence.given = lent.as_ref().unwrap_or(&like.sequence.given).clone();
             }
         }
         let tokens: Vec<Vec<u32>> = feeds.iter().map(|feed| filled_up(&feed.pending, &feed.guesses, extent.tokens)).collect();
         let none = vec![0; extent.tokens];
         let fed = feeds.iter_mut().zip(&tokens).map(|(feed, tokens)| (&mut feed.sequence, &tokens[..], true));
         let all = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
-        let step = |(sequence, tokens, wants)| self.step_of(sequence, tokens, extent, plan, wants);
-        let mut steps: Vec<_> = all.map(step).collect();
+        let mut steps = Vec::with_capacity(*sequences);
+        for (sequence, tokens, wants) in all {
+            let is_plain = sequence.given.iter().any(ConstantInput::is_empty);
+            let (span, mut step) = self.step_of(sequence, tokens, extent, plan, wants);
+            step.lent = lent.as_ref().filter(|_| is_plain).map(|lent| &lent[..]);
+            steps.push((span, step));
+        }
         if let (Some(Feed { sequence, pending, .. }), Some(piece)) = (prompt.as_deref_mut(), piece) {
             steps.push(self.step_of(sequence, &pending[..piece.tokens], piece, plan, false));
         }

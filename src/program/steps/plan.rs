@@ -175,7 +175,7 @@ impl Steps {
             false => for_all_lengths(graph, key.rows, |rows| key.bucket.rows(rows), shorter, is_cache)?,
         };
         let (outputs, new_rows) = outputs_of(&graph, &signatures, program, form, key.rows)?;
-        let plan = StepGraph { graph, padding, most_bytes }.build(program, &form.caches)?;
+        let plan = StepGraph { graph, padding, most_bytes, choice: None }.build(program, &form.caches)?;
         match plan.is_in_place() {
             true => Ok(StepPlan { plan, outputs, known, new_rows }),
             false => Err(refused("a cache that is not appended to in place")),
