@@ -5,27 +5,29 @@
 const { parseArgs } = require('node:util');
 const webnn = require('../..');
 const { figures, requireLevel } = require('./figures.js');
+const { GenerationSoak } = require('./generation.js');
 const { MemorySoak } = require('./memory.js');
 const { runProgram } = require('./programs.js');
 const { chooseSeed } = require('./random.js');
 const { ServerSoak } = require('./server.js');
 const { AT_ONCE, runRound } = require('./workers.js');
 
-const HELP = `npm run stress -- [programs] [workers] [memory] [server] [--minutes 1] [--steps N] [--rounds 100]
+const HELP = `npm run stress -- [programs] [workers] [memory] [server] [generate] [--minutes 1] [--steps N] [--rounds 100]
 
   programs  random programs for so many minutes, against a model that does one thing after the other
   workers   so many rounds of eight threads that end at random moments
   memory    loads, unloads, shapes, limits, lost contexts, workers and processes that share a cache, for so many minutes
   server    clients of models with batching that come, go, cancel and set deadlines, lost contexts, and workers that end, for so many minutes
+  generate  calls of generate() that come, go, are cancelled, are left and fail, models and contexts that go, for so many minutes (default 10)
 
 With --steps so many programs, or steps of the others, instead of minutes. Without a name: programs and workers. Prints what the process holds, and fails if that grows after the first half.
 WEBNN_SEED repeats a run.`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { minutes: { type: 'string', default: '1' }, rounds: { type: 'string', default: '100' }, steps: { type: 'string' }, help: { type: 'boolean' } },
+  options: { minutes: { type: 'string' }, rounds: { type: 'string', default: '100' }, steps: { type: 'string' }, help: { type: 'boolean' } },
 });
-const [minutes, rounds, steps] = [values.minutes, values.rounds, values.steps].map(Number);
+const [rounds, steps] = [values.rounds, values.steps].map(Number);
 const SHOWN_EVERY = 10_000;
 
 /**
@@ -33,7 +35,8 @@ const SHOWN_EVERY = 10_000;
  * @param {(i: number) => Promise<void>} step
  * @param {() => object} counts for people
  */
-async function repeat(what, step, counts) {
+async function repeat(what, step, counts, usual = 1) {
+  const minutes = Number(values.minutes ?? usual);
   const begin = Date.now();
   const progress = (i) => (values.steps === undefined ? (Date.now() - begin) / (minutes * 60_000) : i / steps);
   let [shown, half] = [begin, undefined];
@@ -49,9 +52,9 @@ async function repeat(what, step, counts) {
   requireLevel(what, half ?? figures(), figures());
 }
 
-async function runSoak(what, soak) {
+async function runSoak(what, soak, usual) {
   await soak.start();
-  await repeat(what, () => soak.step(), () => ({ ...soak.counts, ...soak.events }));
+  await repeat(what, () => soak.step(), () => ({ ...soak.counts, ...soak.events }), usual);
   await soak.end();
 }
 
@@ -79,6 +82,7 @@ const KINDS = {
   },
   memory: (seed) => runSoak('memory', new MemorySoak(seed)),
   server: (seed) => runSoak('server', new ServerSoak(seed)),
+  generate: (seed) => runSoak('generate', new GenerationSoak(seed), 10),
 };
 
 (async () => {
