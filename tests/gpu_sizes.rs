@@ -344,17 +344,12 @@ fn convolutions() {
                 continue;
             }
             let conv = ConvTranspose2d {
-                input: X,
-                filter: Y,
                 padding: [1, 0, 1, 1],
                 strides: [2, 3],
                 dilations: [1, 2],
                 output_padding: [1, 0],
-                output_sizes: None,
                 groups,
-                input_layout,
-                filter_layout,
-                bias: None,
+                ..ConvTranspose2d::new(X, Y, input_layout, filter_layout)
             };
             let name = format!("convTranspose2d {input_layout:?} in {groups} groups");
             suite.check(&name, &[(Float32, &input), (Float32, &filter)], vec![conv.into()]);

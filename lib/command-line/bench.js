@@ -7,7 +7,7 @@ const version = require('../version.js');
 const { measureRound, planRounds } = require('./bench/measure.js');
 const { OtherProcess, find } = require('./bench/onnxruntime.js');
 const { SAME, compareRounds, latencies, median } = require('./bench/statistics.js');
-const { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, performanceOf, readOptions } = require('./options.js');
+const { Usage, contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, performanceOf, readOptions } = require('./options.js');
 const { Bar, withProgress } = require('./progress.js');
 const { makeConstants, makeInputs, shapedInputs } = require('./values.js');
 
@@ -33,11 +33,9 @@ const usage = `webnn-node bench MODEL.onnx [options]
 async function run(args) {
   const { values, positionals } = readOptions(args, {
     ...contextOptions,
-    input: { type: 'string', multiple: true },
-    shape: { type: 'string', multiple: true },
+    ...inputOptions,
     'in-flight': { type: 'string', default: '1,8,32' },
     seconds: { type: 'string', default: '10' },
-    seed: { type: 'string', default: '1' },
     alone: { type: 'boolean', default: false },
     performance: { type: 'string' },
     compare: { type: 'string' },

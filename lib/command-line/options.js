@@ -5,6 +5,13 @@
 const { parseArgs } = require('node:util');
 const { FP_MATH } = require('../fp-math.js');
 
+/** The values of inputs, where a command runs a model. */
+const inputOptions = {
+  input: { type: 'string', multiple: true },
+  shape: { type: 'string', multiple: true },
+  seed: { type: 'string', default: '1' },
+};
+
 /** What is wrong with the way a command was called. */
 class Usage extends Error {}
 
@@ -84,4 +91,4 @@ async function openContext({ device, threads, 'fp-math': fpMath, performance }) 
   return ml.createContext({ deviceType: device, fpMath, numThreads, performance: performanceOf(performance) });
 }
 
-module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, performanceOf, readOptions };
+module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, performanceOf, readOptions };

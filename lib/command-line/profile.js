@@ -3,7 +3,7 @@
 const { writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { profileDecoder } = require('./profile-decoder.js');
 const { withProgress } = require('./progress.js');
 const { reportHtml } = require('./report/report.js');
@@ -32,12 +32,10 @@ const usage = `webnn-node profile MODEL.onnx [options]
 async function run(args) {
   const { values, positionals } = readOptions(args, {
     ...contextOptions,
-    input: { type: 'string', multiple: true },
-    shape: { type: 'string', multiple: true },
+    ...inputOptions,
     repeat: { type: 'string' },
     generate: { type: 'string' },
     prompt: { type: 'string', default: '64' },
-    seed: { type: 'string', default: '1' },
     html: { type: 'string' },
     trace: { type: 'boolean', default: false },
   });

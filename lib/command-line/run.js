@@ -1,6 +1,6 @@
 'use strict';
 
-const { contextOptions, count, freeDimensions, givenShapes, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, readOptions } = require('./options.js');
 const { withProgress } = require('./progress.js');
 const { makeConstants, madeUpScalars, makeInputs, shapedInputs, summarize } = require('./values.js');
 
@@ -24,10 +24,8 @@ const usage = `webnn-node run MODEL.onnx [options]
 async function run(args) {
   const { values, positionals } = readOptions(args, {
     ...contextOptions,
-    input: { type: 'string', multiple: true },
-    shape: { type: 'string', multiple: true },
+    ...inputOptions,
     repeat: { type: 'string', default: '1' },
-    seed: { type: 'string', default: '1' },
   });
   const file = oneModel(positionals);
   const given = pairs('input', values.input);

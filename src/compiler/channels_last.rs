@@ -343,20 +343,8 @@ mod tests {
             let filter = Descriptor::new(DataType::Float32, [3, outputs, 2, 2]);
             let bytes = ConstantBytes::new(vec![0; filter.byte_length()]);
             let filter = builder.constant(filter, bytes).unwrap();
-            let conv = ConvTranspose2d {
-                input: x,
-                filter,
-                padding: [0; 4],
-                strides: [2; 2],
-                dilations: [1; 2],
-                output_padding: [0; 2],
-                output_sizes: None,
-                groups: 1,
-                input_layout: Nchw,
-                filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
-                bias: None,
-            };
-            let conv = builder.push_op(conv, "").unwrap()[0];
+            let conv = ConvTranspose2d::new(x, filter, Nchw, ConvTranspose2dFilterOperandLayout::Iohw);
+            let conv = builder.push_op(ConvTranspose2d { strides: [2; 2], ..conv }, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), conv)]).unwrap();
             channels_last(&mut graph, &Compilation::unasked()).unwrap();
             assert_eq!(graph.nodes.iter().map(|node| node.op.row().name).collect::<Vec<_>>(), names);

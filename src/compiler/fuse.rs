@@ -345,20 +345,9 @@ mod tests {
             let x = builder.input("x", Descriptor::new(DataType::Float32, [1, 4, 4, 8])).unwrap();
             let filter = Descriptor::new(DataType::Float32, [2, 2, outputs as u32, 8]);
             let filter = builder.constant(filter, ConstantBytes::new(vec![0; 4 * outputs * 8 * 4])).unwrap();
-            let op = ConvTranspose2d {
-                input: x,
-                filter,
-                padding: [0; 4],
-                strides: [2; 2],
-                dilations: [1; 2],
-                output_padding: [0; 2],
-                output_sizes: None,
-                groups,
-                input_layout: InputOperandLayout::Nhwc,
-                filter_layout: ConvTranspose2dFilterOperandLayout::Hwoi,
-                bias: None,
-            };
-            let made = builder.push_op(op, "").unwrap()[0];
+            let (input_layout, filter_layout) = (InputOperandLayout::Nhwc, ConvTranspose2dFilterOperandLayout::Hwoi);
+            let op = ConvTranspose2d::new(x, filter, input_layout, filter_layout);
+            let made = builder.push_op(ConvTranspose2d { strides: [2; 2], groups, ..op }, "").unwrap()[0];
             let output = relu(&mut builder, made);
             let graph = builder.build(vec![("y".to_owned(), output)]).unwrap();
             fuse(&graph, &Integers::none(&graph), &Compilation::unasked()).unwrap().then[0].len()

@@ -148,19 +148,8 @@ mod tests {
         }
         let op = Op::from(conv(input, filter, 96, 1));
         assert_eq!(multiplications(&op, &[&[1, 7, 7, 96], &[96, 1, 3, 3]], &[&[1, 7, 7, 96]]), 49 * 96 * 9);
-        let op = Op::from(ConvTranspose2d {
-            input,
-            filter,
-            padding: [0; 4],
-            strides: [2; 2],
-            dilations: [1; 2],
-            output_padding: [0; 2],
-            output_sizes: None,
-            groups: 1,
-            input_layout: InputOperandLayout::Nhwc,
-            filter_layout: ConvTranspose2dFilterOperandLayout::Iohw,
-            bias: None,
-        });
+        let (input_layout, filter_layout) = (InputOperandLayout::Nhwc, ConvTranspose2dFilterOperandLayout::Iohw);
+        let op = ConvTranspose2d { strides: [2; 2], ..ConvTranspose2d::new(input, filter, input_layout, filter_layout) }.into();
         assert_eq!(multiplications(&op, &[&[1, 7, 7, 64], &[64, 32, 2, 2]], &[&[1, 14, 14, 32]]), 49 * 64 * 32 * 4);
     }
 

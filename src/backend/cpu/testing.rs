@@ -36,19 +36,24 @@ pub fn both(graph: &Graph) -> [Vec<Vec<u8>>; 2] {
 /// The outputs of a graph as the backend runs it.
 pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let cpu = Cpu::new(1);
+    run_scheduled(&cpu, graph, scheduled(graph, &cpu), inputs)
+}
+
+/// The outputs of a graph that is compiled to these steps.
+pub fn run_scheduled(cpu: &Cpu, graph: &Graph, schedule: Schedule, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
     let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
     for (tensor, bytes) in tensors.iter().zip(inputs) {
         cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
     }
     let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
-    let executable = Arc::new(cpu.compile(scheduled(graph, &cpu)).unwrap());
+    let executable = Arc::new(cpu.compile(schedule).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();
     cpu.execute(
         &executable,
         bindings,
-        RunOptions { number: 0, alone: false, inline: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

@@ -94,6 +94,30 @@ operators! {
     }
 }
 
+impl ConvTranspose2d {
+    /// A transposed convolution with the options that WebNN's defaults are, apart from the layouts.
+    pub fn new(
+        input: OperandId,
+        filter: OperandId,
+        input_layout: InputOperandLayout,
+        filter_layout: ConvTranspose2dFilterOperandLayout,
+    ) -> ConvTranspose2d {
+        ConvTranspose2d {
+            input,
+            filter,
+            padding: [0; 4],
+            strides: [1; 2],
+            dilations: [1; 2],
+            output_padding: [0; 2],
+            output_sizes: None,
+            groups: 1,
+            input_layout,
+            filter_layout,
+            bias: None,
+        }
+    }
+}
+
 /// Groups must be there.
 fn check_groups(groups: u32) -> Result<()> {
     if groups == 0 {

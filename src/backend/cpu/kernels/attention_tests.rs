@@ -1,6 +1,6 @@
 //! Attention against the reference kernels of its operators, one after the other, for every instruction set.
 
-use super::tests::numbers;
+use super::tests::{known, numbers};
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::testing::instruction_sets;
@@ -106,16 +106,8 @@ fn check(case: &Case) {
     let order = [0, 1, 3, 2];
     let views: Vec<View<'_>> =
         shapes.iter().zip(&data).map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
-    let known: Vec<TensorDesc<'_>> = views
-        .iter()
-        .enumerate()
-        .map(|(i, view)| TensorDesc {
-            data_type: view.data_type,
-            shape: view.shape,
-            constant: (i == 2).then_some(view.bytes().into()),
-            order: (i == 1 && is_turned).then_some(&order),
-        })
-        .collect();
+    let mut known = known(&views, |i| i == 2);
+    known[1].order = is_turned.then_some(&order);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     // Of scores, and of what comes out: an error of d of a score changes a weight by a factor of exp(2d) at most.
     let largest = |numbers: &[f32]| numbers.iter().fold(0f32, |most, x| most.max(x.abs()));
@@ -254,16 +246,8 @@ fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
             .map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
             .collect();
         let order = [0, 1, 3, 2];
-        let known: Vec<TensorDesc<'_>> = views
-            .iter()
-            .enumerate()
-            .map(|(i, view)| TensorDesc {
-                data_type: view.data_type,
-                shape: view.shape,
-                constant: (i == 2).then_some(view.bytes().into()),
-                order: (i == 1).then_some(&order),
-            })
-            .collect();
+        let mut known = known(&views, |i| i == 2);
+        known[1].order = Some(&order);
         let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
         let problem =
             Problem { prologue: &prologue, dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
@@ -345,16 +329,8 @@ fn reads_bytes([group, queries, depth, keys, columns]: [usize; 5], is_turned: bo
         int8(shapes[4], &zeros),
     ];
     let run = |isa, views: &[View<'_>], dequantized: &[Op]| {
-        let known: Vec<TensorDesc<'_>> = views
-            .iter()
-            .enumerate()
-            .map(|(i, view)| TensorDesc {
-                data_type: view.data_type,
-                shape: view.shape,
-                constant: matches!(i, 3 | 6 | 7).then_some(view.bytes().into()),
-                order: (i == 1 && is_turned).then_some(&order),
-            })
-            .collect();
+        let mut known = known(views, |i| matches!(i, 3 | 6 | 7));
+        known[1].order = is_turned.then_some(&order);
         let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
         let problem = Problem { prologue: &prologue, dequantized, op: &op, fused: &[], inputs: &known, output, workspace: None };
         let kernel = first(&problem, &Target::with(isa, 1)).kernel;

@@ -1,6 +1,6 @@
 //! Convolutions of single pixels with the depthwise ones after them, against the reference kernels one after the other.
 
-use super::tests::numbers;
+use super::tests::{known, numbers};
 use super::{Problem, Target, TensorDesc, first};
 use crate::backend::cpu::incoming::Incoming;
 use crate::backend::cpu::reference;
@@ -84,16 +84,7 @@ pub fn compare_with(
     let (_, expected) = values.swap_remove(0);
     let views: Vec<View<'_>> =
         operands.iter().map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data))).collect();
-    let known: Vec<TensorDesc<'_>> = views
-        .iter()
-        .enumerate()
-        .map(|(i, view)| TensorDesc {
-            data_type: view.data_type,
-            shape: view.shape,
-            constant: (1..count - 1).contains(&i).then_some(view.bytes().into()),
-            order: None,
-        })
-        .collect();
+    let known = known(&views, |i| (1..count - 1).contains(&i));
     let fused = after_inputs(fused.to_vec(), count);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for (isa, threads) in Isa::available().iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {

@@ -2,12 +2,11 @@
 
 use super::Isa;
 use super::tests::numbers;
-use crate::backend::cpu::testing::run;
-use crate::backend::cpu::{Cpu, Storage, reference};
-use crate::backend::{Backend, Bindings, RunOptions};
+use crate::backend::Backend;
+use crate::backend::cpu::testing::{run, run_scheduled};
+use crate::backend::cpu::{Cpu, reference};
 use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
-use crate::done::Done;
 use crate::graph::ops::elementwise::{
     Activation, ActivationKind, Binary, BinaryKind, Cast, Clamp, LeakyRelu, QuantizeLinear, Unary, UnaryKind,
 };
@@ -17,10 +16,8 @@ use crate::graph::ops::normalization::LayerNormalization;
 use crate::graph::ops::pool::{Pool2d, Pool2dKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{ConstantBytes, DataType, Descriptor, FpMath, Graph, GraphBuilder, Limits, Number, Op, OperandId};
-use crate::memory::Bytes;
 use half::f16;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use webnn_kernels::bf16;
 
 /// float16 numbers of all sizes, the special ones among them.
@@ -43,25 +40,9 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
     let expected = reference::interpret(graph, &inputs).remove(0);
     let cpu = Cpu::new(1);
-    let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
-    let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
-    for (tensor, bytes) in tensors.iter().zip(inputs) {
-        cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
-    }
-    let output = tensor(graph.outputs[0].1);
     let preferences = Preferences { fusing: Fusing::Quick, widens: true, ..Preferences::default() };
     let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
-    let executable = Arc::new(cpu.compile(schedule).unwrap());
-    let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: [Some(output.clone())].into_iter().collect() };
-    let (sender, end) = channel();
-    cpu.execute(
-        &executable,
-        bindings,
-        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
-        Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
-    );
-    end.recv().unwrap().unwrap();
-    let found = output.read().unwrap().to_vec();
+    let found = run_scheduled(&cpu, graph, schedule, &inputs).remove(0);
     [found, expected].map(|bytes| bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]])).collect())
 }
 

@@ -221,17 +221,12 @@ fn transposed_convolutions() {
             };
             let bias = i % 2 == 1;
             let op = ConvTranspose2d {
-                input: OperandId(0),
-                filter: OperandId(1),
                 padding,
                 strides,
                 dilations,
-                output_padding: [0; 2],
-                output_sizes: None,
                 groups: groups as u32,
-                input_layout: InputOperandLayout::Nhwc,
-                filter_layout,
                 bias: bias.then_some(OperandId(2)),
+                ..ConvTranspose2d::new(OperandId(0), OperandId(1), InputOperandLayout::Nhwc, filter_layout)
             };
             let outputs = of_group * groups;
             let mut inputs = vec![(vec![batches, height, width, channels], false), (filter, true)];

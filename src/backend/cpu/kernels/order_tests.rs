@@ -2,11 +2,11 @@
 //! and filtered) against the same graphs where these are steps.
 
 use super::tests::numbers;
-use crate::backend::cpu::{Cpu, Storage};
-use crate::backend::{Backend, Bindings, RunOptions};
+use crate::backend::Backend;
+use crate::backend::cpu::Cpu;
+use crate::backend::cpu::testing::run_scheduled;
 use crate::compiler::testing::Preferring;
 use crate::compiler::{Fusing, Preferences, compile};
-use crate::done::Done;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind};
 use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
@@ -14,9 +14,7 @@ use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, GraphBuilder, Limits, Number, OperandId};
-use crate::memory::Bytes;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 /// softmax(q kᵀ / 2) v for heads that lie between queries and their elements.
 fn attention(queries: u32, keys: u32) -> Graph {
@@ -68,35 +66,14 @@ fn residual(strides: [u32; 2]) -> Graph {
 /// The operators of the steps, and the output.
 fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<f32>) {
     let cpu = Cpu::new(threads);
-    let descriptors: Vec<Descriptor> =
-        graph.inputs.iter().chain(&graph.outputs).map(|(_, id)| graph.descriptor(*id).clone()).collect();
-    let tensors: Vec<Arc<Storage>> = descriptors.iter().map(|descriptor| Arc::new(cpu.allocate(descriptor).unwrap())).collect();
-    for (i, (tensor, descriptor)) in tensors.iter().zip(&descriptors).enumerate() {
-        let data = numbers(descriptor.byte_length() / 4, i as u64 + 1);
-        cpu.write(tensor, Bytes::copy_of(bytemuck::cast_slice(&data)).unwrap(), Done::ignored());
-    }
-    let count = graph.inputs.len();
+    let count = |id: OperandId| graph.descriptor(id).byte_length() / 4;
+    let inputs: Vec<Vec<f32>> = graph.inputs.iter().zip(1..).map(|((_, id), seed)| numbers(count(*id), seed)).collect();
+    let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
     let preferences = Preferences { fusing, channels_last: true, ..Preferences::default() };
-    let schedule = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
+    let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
     let steps = schedule.steps.iter().map(|step| step.op.row().name).collect();
-    let executable = Arc::new(cpu.compile(schedule).unwrap());
-    let (inputs, outputs) = tensors.split_at(count);
-    let bindings = Bindings { inputs: inputs.iter().cloned().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
-    let (sender, end) = channel();
-    cpu.execute(
-        &executable,
-        bindings,
-        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
-        Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
-    );
-    end.recv().unwrap().unwrap();
-    let mut bytes = vec![0u8; descriptors[count].byte_length()];
-    let (buffer, address) = crate::host_memory::leaked(bytes.len());
-    let (sender, end) = channel();
-    cpu.read(&tensors[count], buffer, Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()));
-    end.recv().unwrap().unwrap();
-    bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = crate::host_memory::peek(address + i));
-    (steps, bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect())
+    let output = run_scheduled(&cpu, &graph, schedule, &inputs).remove(0);
+    (steps, output.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect())
 }
 
 /// How many transpositions there are.

@@ -57,12 +57,17 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     }))
 }
 
+/// Only what is interpolated is computed.
+fn subnormals(mode: InterpolationMode) -> Subnormals {
+    match mode {
+        InterpolationMode::Linear => Subnormals::Flushed,
+        InterpolationMode::NearestNeighbor => Subnormals::Exact,
+    }
+}
+
 impl Kernel for Resample {
     fn subnormals(&self) -> Subnormals {
-        match self.mode {
-            InterpolationMode::Linear => Subnormals::Flushed,
-            InterpolationMode::NearestNeighbor => Subnormals::Exact,
-        }
+        subnormals(self.mode)
     }
 
     fn run(&self, arguments: &mut Arguments<'_, '_>) {

@@ -2,6 +2,7 @@
 //! products. Their tiles are tested where they are, in `crates/kernels`.
 
 use super::{accept_with, computed};
+use crate::backend::cpu::kernels::tests::known;
 use crate::backend::cpu::kernels::{Caches, Problem, Target, TensorDesc, first};
 use crate::backend::cpu::reference;
 use crate::backend::cpu::testing::instruction_sets;
@@ -117,16 +118,7 @@ fn check(case: Case) {
     // What quantized the image is known in most networks.
     let is_simple = is_depthwise && matches!(case_fused, Fused::Relu);
     let constant = |i: usize| !matches!(i, 0 | 7) && (is_simple || !matches!(i, 1 | 2));
-    let known: Vec<TensorDesc<'_>> = views
-        .iter()
-        .enumerate()
-        .map(|(i, view)| TensorDesc {
-            data_type: view.data_type,
-            shape: view.shape,
-            constant: constant(i).then_some(view.bytes().into()),
-            order: None,
-        })
-        .collect();
+    let known = known(&views, constant);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let data_type = to.unwrap_or(Float32);
     for (isa, tiles) in instruction_sets().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
@@ -304,16 +296,7 @@ fn check_bytes(case: &Bytes<'_>, round: usize) {
             }
         })
         .collect();
-    let known: Vec<TensorDesc<'_>> = views
-        .iter()
-        .enumerate()
-        .map(|(i, view)| TensorDesc {
-            data_type: view.data_type,
-            shape: view.shape,
-            constant: (matches!(i, 1 | 3) && case.is_known || i == 6).then_some(view.bytes().into()),
-            order: None,
-        })
-        .collect();
+    let known = known(&views, |i| matches!(i, 1 | 3) && case.is_known || i == 6);
     for (isa, tiles) in instruction_sets().iter().flat_map(|isa| Tiles::all_of(isa).into_iter().map(move |tiles| (isa, tiles))) {
         let threads = 1 + 2 * (round / 8 % 2);
         let problem = Problem {

@@ -3,7 +3,7 @@
 //! of a vector are made of stands so near in the input that one vector of it has them all, unless the image shrinks.
 
 use super::super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
-use super::places;
+use super::{places, subnormals};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::resample::InterpolationMode;
@@ -61,10 +61,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 impl Kernel for ResamplePlanes {
     fn subnormals(&self) -> Subnormals {
-        match self.mode {
-            InterpolationMode::Linear => Subnormals::Flushed,
-            InterpolationMode::NearestNeighbor => Subnormals::Exact,
-        }
+        subnormals(self.mode)
     }
 
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
