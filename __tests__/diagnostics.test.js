@@ -73,6 +73,23 @@ test('failures are published, and runs work as before', async () => {
   expect(of('tracing:webnn-node:run:error')).toEqual(reasons);
 });
 
+test('runs that are refused, or given up while they wait for others, are failures', async () => {
+  const context = await ml.createContext({ deviceType: 'cpu', maxQueue: 1 });
+  const model = await loadOnnx(context, bytes, { label: 'adder', batching: { maxDelay: 60_000 } });
+  const run = (options) => model.run({ x: { data: new Float32Array(2), shape: [1, 2] } }, options);
+  const controller = new AbortController();
+  const reasons = [];
+  const events = await published(['webnn-node:error'], async () => {
+    const waiting = run({ signal: controller.signal }).catch((error) => reasons.push(error));
+    await run().catch((error) => reasons.push(error));
+    controller.abort(new Error('nobody wants it'));
+    await waiting;
+    context.destroy();
+  });
+  expect(reasons.map(({ name, message }) => `${name} ${message}`)).toEqual([expect.stringMatching(/^QuotaExceededError/), 'Error nobody wants it']);
+  expect(events.map(([, { operator, label, error }]) => [operator, label, error])).toEqual(reasons.map((error) => ['run', 'adder', error]));
+});
+
 test('runs of a model with batching are published with their size, rows, and how long the first has waited', async () => {
   const context = await ml.createContext({ deviceType: 'cpu' });
   const model = await loadOnnx(context, bytes, { label: 'adder', batching: { maxSize: 4 } });

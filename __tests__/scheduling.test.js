@@ -196,6 +196,21 @@ describe('maxQueue', () => {
     context.destroy();
   });
 
+  test('whoever was told that there is room has it', async () => {
+    const { context } = await setUp(0, { maxQueue: 2 });
+    const short = await buildSteps(context, 1);
+    const one = async () => {
+      await context.ready();
+      await context.compute(short, { x: ones() }, { y: ones() });
+    };
+    await Promise.all(Array.from({ length: 20 }, one));
+    const client = async () => {
+      for (let i = 0; i < 10; i++) await one();
+    };
+    await Promise.all(Array.from({ length: 8 }, client));
+    context.destroy();
+  });
+
   test('nobody waits behind one who needs no room, or for a context that is gone', async () => {
     const { context } = await setUp(0, { maxQueue: 1 });
     const long = await buildSteps(context, 100);

@@ -485,6 +485,7 @@ function lose(context, message) {
   context.resolveLost({ message });
   refuseAll(context, message);
   context.queue?.end(invalidState('ready', '', CONTEXT_LOST));
+  for (const hurry of context.delayed) hurry();
   unlisten(context.handle);
   context.order.destroyContext(context.handle);
 }
@@ -557,7 +558,7 @@ function contextState(handle, accelerated, device, label, timeline) {
   return {
     handle, accelerated, device, label, order: new Order(timeline),
     fpMath: 'strict', lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
-    priority: NORMAL, timeout: undefined, queue: undefined, cache: folderOfEnvironment(),
+    priority: NORMAL, timeout: undefined, queue: undefined, delayed: new Set(), cache: folderOfEnvironment(),
   };
 }
 

@@ -3,6 +3,7 @@
 // Limits how many runs of a context may be unfinished (docs/extensions.md C21).
 
 const { setImmediate } = require('node:timers');
+const { failed } = require('./diagnostics.js');
 const { exception, named } = require('./errors.js');
 
 class Queue {
@@ -13,6 +14,8 @@ class Queue {
   #isInside = false;
   /** Who waits for room. @type {{resolve: () => void, reject: (reason: unknown) => void}[]} */
   #waiting = [];
+  /** Places for those who were told in this turn of the event loop that there is room, and have not begun a run since. */
+  #promised = 0;
 
   /** @param {number} most */
   constructor(most) {
@@ -27,7 +30,8 @@ class Queue {
    */
   enter(operator, label) {
     if (this.#isInside) return undefined;
-    if (!this.#hasRoom) throw this.#refusal(operator, label);
+    if (this.#runs.size >= this.#most) throw this.#refusal(operator, label);
+    if (this.#promised > 0) this.#promised--;
     const run = { began: performance.now() };
     this.#runs.add(run);
     return () => {
@@ -48,8 +52,9 @@ class Queue {
     }
   }
 
+  /** Whether somebody may be told that there is room. */
   get #hasRoom() {
-    return this.#runs.size < this.#most;
+    return this.#runs.size + this.#promised < this.#most;
   }
 
   #refusal(operator, label) {
@@ -59,25 +64,32 @@ class Queue {
     const found = `found ${waiting} unfinished runs of the context, the oldest since ${Math.round(waitingFor)} ms`;
     const error = exception('QuotaExceededError', `${named(operator, label)}: ${found}, allowed at most ${this.#most} (maxQueue): wait for context.ready()`);
     for (const [name, value] of Object.entries({ waiting, waitingFor })) Object.defineProperty(error, name, { value, configurable: true });
+    failed({ operator, label }, error);
     return error;
   }
 
   /**
-   * Resolves when there is room, for whoever has asked first.
+   * Resolves when there is room, for whoever has asked first. The place is kept until the end of this turn of the event loop.
    * @returns {Promise<void>}
    */
   ready() {
-    if (this.#hasRoom && this.#waiting.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
+      this.#letIn();
     });
   }
 
-  /** Whoever waits is told when the one before has had its turn: it may need no room after all. */
+  /** Tells as many as there is room for. Those who need no room after all leave it to the next ones when the turn ends. */
   #letIn() {
-    if (!this.#hasRoom || this.#waiting.length === 0) return;
-    this.#waiting.shift().resolve();
-    if (this.#waiting.length > 0) setImmediate(() => this.#letIn());
+    while (this.#waiting.length > 0 && this.#hasRoom) {
+      if (this.#promised++ === 0) setImmediate(() => this.#endTurn());
+      this.#waiting.shift().resolve();
+    }
+  }
+
+  #endTurn() {
+    this.#promised = 0;
+    this.#letIn();
   }
 
   /** The context is gone. */

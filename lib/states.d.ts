@@ -22,6 +22,8 @@ export interface ContextState {
   timeout: number | undefined;
   /** Where the number of runs is limited. */
   queue: InstanceType<typeof import('./queue').Queue> | undefined;
+  /** What waits for a timer before it begins: is called when the context is lost. */
+  delayed: Set<() => void>;
   /** The folder that keeps its graphs, packed and saved; '' where it was not asked for. */
   cache: string;
   /** Its threads leave a core to script. */

@@ -141,6 +141,47 @@ describe('joined runs', () => {
     expect((await short.run(pair(7))).y.data[0]).toBe(8);
   });
 
+  test('of other shapes have their turn, however many wait of one shape', async () => {
+    const model = await load(plus({ inputs: [{ name: 'x', type: 'float', shape: ['batch', 'width'] }] }), { maxSize: 4, maxDelay: 1 });
+    const row = (width) => ({ x: { data: new Float32Array(width), shape: [1, width] } });
+    // Twice as many as go together, so that as many as that wait at any time.
+    let rest = 20_000;
+    const client = async () => {
+      while (rest-- > 0) await model.run(row(2), { priority: 'low' });
+    };
+    const clients = Promise.all(Array.from({ length: 8 }, client));
+    for (const priority of ['normal', 'high', 'low']) {
+      await model.run(row(3), { priority });
+      expect(rest).toBeGreaterThan(0);
+    }
+    rest = 0;
+    await clients;
+  });
+
+  test('wait no longer when the model or the context is destroyed', async () => {
+    const own = await ml.createContext({ accelerated: false });
+    const [model, other] = [await loadOnnx(own, plus(), { batching: { maxDelay: 60_000 } }), await loadOnnx(own, plus(), { batching: { maxDelay: 60_000 } })];
+    const running = model.run(pair(1));
+    await nextRound();
+    model.destroy();
+    expect((await running).y.data[0]).toBe(2);
+    const waiting = other.run(pair(1));
+    await nextRound();
+    own.destroy();
+    await expect(waiting).rejects.toMatchObject({ name: 'InvalidStateError' });
+  });
+
+  test('have the dimension that is proved, and not one that cannot be tried', async () => {
+    const named = { inputs: [{ name: 'x', type: 'float', shape: [3, 'N', 4] }, { name: 'b', type: 'float', shape: ['N'] }] };
+    const nodes = [{ op: 'Unsqueeze', inputs: ['b', 'one'], outputs: ['column'] }, { op: 'Mul', inputs: ['x', 'column'], outputs: ['y'] }];
+    const model = await load(plus({ ...named, initializers: [tensor('one', 'int64', [1], BigInt64Array.of(1n))], nodes }), {});
+    expect(model.batching.axes).toEqual({ x: 1, b: 0 });
+    const run = (i) => model.run({ x: { data: new Float32Array(12).fill(i), shape: [3, 1, 4] }, b: Float32Array.of(i) });
+    const results = await Promise.all([1, 2, 3, 4].map(run));
+    results.forEach(({ y }, i) => expect(y.data).toEqual(new Float32Array(12).fill((i + 1) ** 2)));
+    expect(model.batching.joined).toBeGreaterThan(0);
+  });
+
   test('have several rows of a caller, along whatever axis', async () => {
     const model = await load(
       writeModel({

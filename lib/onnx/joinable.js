@@ -7,6 +7,7 @@ const native = require('../native.js');
 const { exception } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { quote } = require('../show.js');
+const { findProved } = require('./proved.js');
 const { withRows } = require('./rows.js');
 
 /** @typedef {import('./model.js').Model} Model */
@@ -73,26 +74,9 @@ async function findAxes(model) {
   if (model.hasLists) refuse('it takes or gives sequences or optional values');
   if (inputs.some(({ shape }) => shape === null)) refuse('an input has any number of dimensions');
   if (!inputs.some(({ shape }) => shape.some(isOpen))) refuse('no dimension of its inputs is open');
-  let first;
-  for (const axes of candidates(inputs)) {
-    const found = await tryAxes(model, axes);
-    // What cannot be imported with made-up sizes is found out by the first runs.
-    if (found === undefined || found.axes !== undefined) return axes;
-    first ??= found.refused;
-  }
-  return refuse(textOf(first));
-}
-
-/** What is found out with made-up sizes; nothing if the model takes none of them. */
-async function tryAxes(model, axes) {
-  for (const sizeOf of SIZES) {
-    try {
-      return await joinRows(model, shapesFor(model.inputs, axes, sizeOf), axes, ROWS);
-    } catch {
-      // Perhaps it takes others.
-    }
-  }
-  return undefined;
+  const ways = SIZES.map((sizeOf) => async (axes) => (await joinRows(model, shapesFor(inputs, axes, sizeOf), axes, ROWS)).refused);
+  const { axes, refused } = await findProved(candidates(inputs), ways);
+  return axes ?? refuse(textOf(refused));
 }
 
 /** @param {Refused} refused */

@@ -5,6 +5,7 @@
 
 const native = require('../native.js');
 const { begin } = require('../settle.js');
+const { findProved } = require('./proved.js');
 
 /** @typedef {import('./model.js').Model} Model */
 /** @typedef {import('./joinable.js').Refused} Refused */
@@ -83,27 +84,11 @@ function candidates(inputs, rows) {
  * @returns {Promise<{axes?: number[], refused?: Refused}>} nothing where no dimension may be a length
  */
 async function findLengths(model, rows, ways) {
-  let first;
-  for (const axes of candidates(model.inputs, rows)) {
-    const found = await tryLengths(model, axes, ways);
-    // What cannot be imported with made-up sizes is found out by the first runs.
-    if (found === undefined || found.fit !== undefined) return { axes };
-    first ??= found.refused;
-  }
-  return { refused: first };
-}
-
-/** What is found out with made-up sizes; nothing if the model takes none of them. */
-async function tryLengths(model, axes, ways) {
-  for (const shapes of ways) {
+  const proofs = ways.map((shapes) => async (axes) => {
     const [short, long] = [SHORT, LONG].map((length) => shapes.map((shape, i) => withLength(shape, axes[i], length)));
-    try {
-      return (await fitLengths(model, long, [short]))[0];
-    } catch {
-      // Perhaps it takes others.
-    }
-  }
-  return undefined;
+    return (await fitLengths(model, long, [short]))[0].refused;
+  });
+  return await findProved(candidates(model.inputs, rows), proofs);
 }
 
 /** The value of {@link HIDDEN} for texts of these lengths. */

@@ -304,6 +304,7 @@ class Model {
   destroy() {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
+    this.batching?.hurry();
     // A run may still be waiting for its plan.
     if (!this.isRunning) this.#close();
   }

@@ -66,6 +66,11 @@ class Family {
     return equal;
   }
 
+  /** When the request came that has waited longest. */
+  get oldest() {
+    return this.waiting.reduce((began, waiting) => Math.min(began, waiting.began), Infinity);
+  }
+
   add(waiting) {
     let at = this.waiting.length;
     while (at > 0 && isBefore(waiting, this.waiting[at - 1])) this.waiting[--at].passed++;
@@ -131,15 +136,21 @@ class Families {
     for (const [key, { waiting }] of this.#families) if (waiting.length === 0) this.#families.delete(key);
   }
 
-  /** The first in order of those that have requests; one for which `isFull` goes before all. */
-  first(isFull) {
-    let oldest;
+  /** When the request came that has waited longest; Infinity without any. */
+  get oldest() {
+    let began = Infinity;
+    for (const { oldest } of this.#families.values()) began = Math.min(began, oldest);
+    return began;
+  }
+
+  /** The first in order of those that have requests and are ready to go. */
+  first(isReady) {
+    let first;
     for (const family of this.#families.values()) {
-      if (family.waiting.length === 0) continue;
-      if (isFull(family)) return family;
-      if (oldest === undefined || isBefore(family.waiting[0], oldest.waiting[0])) oldest = family;
+      if (family.waiting.length === 0 || !isReady(family)) continue;
+      if (first === undefined || isBefore(family.waiting[0], first.waiting[0])) first = family;
     }
-    return oldest;
+    return first;
   }
 
   /** Counts that the first request of a family goes before less urgent ones of others. */

@@ -3,8 +3,9 @@
 // Dynamic batching: runs that wait for the same model are run as one.
 //
 // One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows (families.js), and apart from the
-// length of a text if texts can be filled up after their ends (../lengths.js). When the run ends, what has gathered of the oldest family goes
-// together, of texts those whose lengths are nearest to that of the first (grouping.js). Each caller gets its rows of the results in memory of its
+// length of a text if texts can be filled up after their ends (../lengths.js). With a delay, a family is ready when it fills a run or one of its
+// requests has waited so long. When the run ends, what has gathered of the first family that is ready goes together, of texts those whose lengths are
+// nearest to that of the first (grouping.js). Each caller gets its rows of the results in memory of its
 // own, up to the end of its text (joined-runs.js). If a joined run fails, each of its requests is run alone, so that the error reaches only the caller
 // that has caused it.
 //
@@ -39,6 +40,9 @@ class Batching {
   /** Whether a start is due: when the microtasks of this turn have run, or after the delay. */
   #isDue = false;
   #timer;
+  /** Starts what waits without the rest of the delay: the model or the context is gone. */
+  #hurry = () => this.hurry();
+  #isHurried = false;
   /** Whether the run before was one of several callers: then those that follow arrive together, too. */
   #wasJoined = false;
 
@@ -85,10 +89,19 @@ class Batching {
     if (elements > this.#options.maxElements) return undefined;
     this.#counts.request();
     this.#pace.begin();
-    const results = this.#joins ? this.#runSoon(family, given, wish, rows, length) : this.#runApart(given, wish, rows);
+    if (!this.#joins) return this.#runApart(given, wish, rows, elements);
+    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows, elements);
+    const results = this.#runSoon(family, given, wish, rows, length);
     const end = () => this.#pace.end(elements);
     results.then(end, end);
     return results;
+  }
+
+  /** Nobody waits for the rest of the delay any more. */
+  hurry() {
+    this.#isHurried = true;
+    this.#stopTimer();
+    this.#start();
   }
 
   /** Whoever wants runs to wait wants them to be joined. */
@@ -98,9 +111,9 @@ class Batching {
 
   /** Runs when nothing is under way, with others that have gathered. */
   #runSoon(family, given, wish, rows, length) {
-    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows);
+    const { label } = this.#model;
     return new Promise((resolve, reject) => {
-      const waiting = { given: given.own(), wish, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
+      const waiting = { given: given.own(), wish, label, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
       family.add(waiting);
       wish.life?.whenOver(() => {
         waiting.isOver = true;
@@ -111,18 +124,23 @@ class Batching {
   }
 
   /** Runs beside others. */
-  async #runApart(given, wish, rows) {
+  async #runApart(given, wish, rows, elements) {
     this.#counts.single(rows);
-    return await this.#model.runAlone(given, wish);
+    try {
+      return await this.#model.runAlone(given, wish);
+    } finally {
+      this.#pace.end(elements);
+    }
   }
 
   /** Nothing waits, so this goes at once. */
-  async #runFirst(given, wish, rows) {
+  async #runFirst(given, wish, rows, elements) {
     this.#counts.single(rows);
     this.#isUnderWay = true;
     try {
       return await this.#model.runAlone(given, wish);
     } finally {
+      this.#pace.end(elements);
       this.#end();
     }
   }
@@ -147,7 +165,7 @@ class Batching {
     if (this.#isUnderWay) return;
     const family = this.#next();
     if (family === undefined) return;
-    clearTimeout(this.#timer);
+    this.#stopTimer();
     this.#families.pass(family);
     const group = takeGroup(family, this.#layout, this.#options).filter(begins);
     if (group.length === 0) {
@@ -159,16 +177,29 @@ class Batching {
     void this.#runGroup(family, group);
   }
 
-  /** The family that is to go next: of the most urgent the one that has waited longest, or one that is full. */
+  /** The family that is to go next, of those that are full or have a request which has waited long enough. */
   #next() {
-    const { maxSize, maxDelay } = this.#options;
-    const oldest = this.#families.first(({ rows }) => maxDelay > 0 && rows >= maxSize);
-    if (oldest === undefined || maxDelay === 0 || oldest.rows >= maxSize) return oldest;
-    const left = maxDelay - (performance.now() - oldest.waiting[0].began);
-    if (left <= 0) return oldest;
+    const { maxSize } = this.#options;
+    const maxDelay = this.#isHurried ? 0 : this.#options.maxDelay;
+    const since = performance.now() - maxDelay;
+    const family = this.#families.first(({ rows, oldest }) => maxDelay === 0 || rows >= maxSize || oldest <= since);
+    if (family === undefined && this.#families.oldest < Infinity) this.#startAfter(this.#families.oldest - since);
+    return family;
+  }
+
+  /** @param {number} ms */
+  #startAfter(ms) {
+    this.#stopTimer();
+    this.#timer = setTimeout(() => {
+      this.#stopTimer();
+      this.#start();
+    }, Math.ceil(ms));
+    this.#model.contextState.delayed.add(this.#hurry);
+  }
+
+  #stopTimer() {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#start(), Math.ceil(left));
-    return undefined;
+    this.#model.contextState.delayed.delete(this.#hurry);
   }
 
   /**

@@ -2,6 +2,7 @@
 
 // Requests that wait: which goes first, which may be joined, and how one ends whose caller has given up.
 
+const { failed } = require('../../diagnostics.js');
 const { exception } = require('../../errors.js');
 const { usesDevice } = require('../places.js');
 
@@ -10,7 +11,7 @@ const { usesDevice } = require('../places.js');
 
 /**
  * `passed` counts the more urgent ones that went before it; the length is 0 where there is none.
- * @typedef {{given: Given, wish: Wish, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
+ * @typedef {{given: Given, wish: Wish, label: string, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
  *   resolve: (results: any) => void, reject: (reason: unknown) => void}} Waiting
  */
 
@@ -32,8 +33,9 @@ function begins(waiting) {
   return false;
 }
 
-/** Ends a request whose caller has given up, which has heard of that already. */
-function leave({ reject }) {
+/** Ends a request whose caller has given up, which hears of that by its life. */
+function leave({ wish, label, reject }) {
+  wish.life?.stopped?.catch((reason) => failed({ operator: wish.operator ?? 'run', label }, reason));
   reject(exception('AbortError', 'the caller has given up'));
 }
 

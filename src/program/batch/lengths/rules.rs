@@ -9,6 +9,7 @@ use crate::graph::ops::cumulative::CumulativeSum;
 use crate::graph::ops::gather::{Gather, GatherElements};
 use crate::graph::ops::matmul::Gemm;
 use crate::graph::ops::movement::{Concat, Pad, Reshape, Slice, Split, Tile, Transpose};
+use crate::graph::ops::quantized::QuantizedMatmul;
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{Op, OperandId, Source};
@@ -76,10 +77,7 @@ impl LengthAnalysis<'_> {
             Op::Reduce(op) => self.reduce(op),
             Op::CumulativeSum(op) => self.cumulative_sum(op),
             Op::Matmul(_) | Op::IntegerMatmul(_) => self.product(inputs[0], inputs[1], output),
-            Op::QuantizedMatmul(op) => {
-                self.without_tails(&inputs[2..])?;
-                self.product(op.a, op.b, output)
-            }
+            Op::QuantizedMatmul(op) => self.quantized_product(op, &inputs[2..], output),
             Op::Gemm(op) => self.gemm(op, output),
             Op::BlockQuantizedMatmul(op) => {
                 let last = self.shape(op.a).len() - 1;
@@ -423,6 +421,16 @@ impl LengthAnalysis<'_> {
             tails.push(tail(axis, summed(left, right)));
         }
         one(summed(of_a.body, of_b.body), tails)
+    }
+
+    /// Zeros after the text stand for something else where zero points are taken off, so nothing may be summed over them then.
+    fn quantized_product(&self, op: &QuantizedMatmul, zero_points: &[OperandId], output: OperandId) -> Found {
+        self.without_tails(zero_points)?;
+        let depth = self.shape(op.a).len() - 1;
+        match zero_points.iter().all(|&id| self.state(id).body.is_zero()) || self.state(op.a).tail(depth).is_none() {
+            true => self.product(op.a, op.b, output),
+            false => refused("it takes zero points off padding behind a text, and sums that"),
+        }
     }
 
     /// Whether what is after the text adds nothing to the sums of a product.
