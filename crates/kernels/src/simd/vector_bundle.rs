@@ -1,9 +1,9 @@
-//! Numbers side by side in one, two or four registers, and what the innermost loops of products do with them.
+//! Numbers side by side in one to four registers, and what the innermost loops of products do with them.
 #![allow(unsafe_code)]
 
 use crate::bf16::rounding::{round, widen};
 
-/// As many numbers as one, two or four registers hold. Like [vectors](super::vector), which are such bundles, they exist only where
+/// As many numbers as one to four registers hold. Like [vectors](super::vector), which are such bundles, they exist only where
 /// the CPU has the instructions, and all functions are `#[inline(always)]`.
 pub trait VectorBundle: Copy {
     /// How many numbers there are.
