@@ -274,10 +274,10 @@ test('what is missing or wrong is said', async () => {
   const [model, embed, whole] = await Promise.all([made.decoder, made.embed, made.whole].map((bytes) => loadOnnx(context, bytes)));
   const { features } = picture(1, WIDTH);
   const message = (ids, options, other = model) => idsOf(other, ids, options).then(String, ({ message: said }) => said);
-  expect(await message([1], {})).toMatch("found a decoder with the input 'inputs_embeds', allowed with a model that embeds tokens");
+  expect(await message([1], {})).toMatch("found a decoder with the input 'inputs_embeds', which needs the option embed");
   expect(await message([1], { embed: 4 })).toMatch('options: embed: found 4, allowed an OnnxModel');
   expect(await message([1], { embed: vision })).toMatch('found a model of embeddings with the inputs ["pixel_values"], allowed one input of tokens');
-  expect(await message([1], { embed }, whole)).toMatch('found a model that embeds tokens, allowed with a decoder');
+  expect(await message([1], { embed }, whole)).toMatch('found the option embed, allowed for a decoder');
   expect(await message([1, IMAGE], { embed, features: { token: IMAGE, values: features } })).toMatch(`found 4 rows for 1 tokens ${IMAGE}`);
   expect(await message([1, ...image(), IMAGE], { embed, features: { token: IMAGE, values: features } })).toMatch('found 1 tokens without features');
   expect(await message([1], { embed, features: { token: IMAGE, values: new Float32Array(5) } })).toMatch('found 20 bytes, allowed 256 bytes for each embedding');

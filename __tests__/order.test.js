@@ -13,7 +13,7 @@ function noting() {
 
 const refusal = {
   code: 'OperationError',
-  message: 'writeTensor [third]: found 2 tasks of the context that are not done, and 1 more, allowed at most 2: wait for some of them, as by readTensor()',
+  message: 'writeTensor [third]: found 2 unfinished tasks of the context, and 1 more, allowed at most 2: wait for some, for example with readTensor()',
 };
 
 test('C17: so much may be kept for a tensor that is rented, and destruction always', () => {

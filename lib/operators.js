@@ -124,7 +124,7 @@ function tellUnknown({ name, options: known }, options) {
     if (key === 'label' || known.some((option) => option.name === key) || logged.has(what)) continue;
     logged.add(what);
     const allowed = ['label', ...known.map((option) => option.name)].map(quote).join(', ');
-    process.stderr.write(`webnn: ${what} is no member that the specification knows, and is ignored; allowed ${allowed}\n`);
+    process.stderr.write(`webnn: ${what} is ignored: the specification has no such member; allowed ${allowed}\n`);
   }
 }
 

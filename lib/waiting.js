@@ -27,7 +27,7 @@ class Waiting {
     if (count > this.#most - now) {
       throw {
         code: 'OperationError',
-        message: `${named(operator, label)}: found ${now} tasks of the context that are not done, and ${count} more, allowed at most ${this.#most}: wait for some of them, as by readTensor()`,
+        message: `${named(operator, label)}: found ${now} unfinished tasks of the context, and ${count} more, allowed at most ${this.#most}: wait for some, for example with readTensor()`,
       };
     }
     this.#count += count;

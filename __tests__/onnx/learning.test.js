@@ -137,5 +137,5 @@ test('trees whose nodes are numbered and ordered in any way, on any number of ro
   }
   const run = async (...lists) => (await load(...lists)).run({ x: { data: new Float32Array(4), shape: [1, 4] } });
   await expect(run([...nodes, nodes[20]], leaves)).rejects.toThrow('two nodes 5 of tree 1');
-  await expect(run(nodes.filter(({ tree, id }) => tree !== 2 || id !== 4), leaves)).rejects.toThrow('node 1 of tree 2 leads to node 4, which there is not');
+  await expect(run(nodes.filter(({ tree, id }) => tree !== 2 || id !== 4), leaves)).rejects.toThrow('node 1 of tree 2 refers to the missing node 4');
 });

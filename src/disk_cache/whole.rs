@@ -117,7 +117,7 @@ pub fn read(mut file: impl Read, length: u64, key: u128, most: u64) -> Result<Ve
         return Err(damaged());
     }
     if own != key {
-        let text = "found a file of another model, of other options or of another version of the package, allowed one of this";
+        let text = "found a file of another model, other options or another version of the package";
         return Err(Error::new(Kind::Operation, text));
     }
     Ok(bytes)

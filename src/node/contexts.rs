@@ -210,7 +210,7 @@ impl Environment {
 
 /// `createContext(request, deviceType, powerPreference, accelerated, numThreads, label, fpMath, memoryLimit, performance)`
 ///
-/// A negative limit is none. The performance is `''` where what waits decides, a name, or a number of streams.
+/// A negative limit is none. The performance is `''` for the default, a name, or a number of streams.
 /// `deviceType` wins over `powerPreference` and `accelerated` (docs/extensions.md B1, B2).
 pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
@@ -226,7 +226,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         "cpu" => (false, false),
         "gpu" => (true, true),
         "npu" => {
-            let message = "found deviceType 'npu', of which there is none here, allowed 'cpu' or 'gpu'";
+            let message = "deviceType 'npu' is not available, allowed 'cpu' or 'gpu'";
             return Err(Error::new(Kind::NotSupported, message).of("createContext", &label));
         }
         _ => (accelerated, false),

@@ -562,7 +562,7 @@ impl<'a> Importer<'a> {
         if let Some(position) = inputs.iter().position(|input| input.as_ref().is_some_and(|value| !value.is_tensor()))
             && !entry.takes_sequences()
         {
-            let reason = format!("input {position} is a sequence or an optional value without content, where a tensor is meant");
+            let reason = format!("input {position} is a sequence or an optional value without content, allowed a tensor");
             return Ok(Err(Failure::Refused(Some(reason.into()))));
         }
         if let Some(expansion) = expansion::of(proto, domain, &inputs).filter(|_| self.deferral.is_some()) {
@@ -583,7 +583,7 @@ impl<'a> Importer<'a> {
         let role = ops::narrow::role(&node, &emit);
         if let Some(Role::Refuses(element)) = role {
             let reason =
-                format!("an input of {element}, which quantization, Cast, arithmetic and operators that move elements take");
+                format!("an input of {element}, allowed in quantization, Cast, arithmetic and operators that move elements");
             return Ok(Err(Failure::Refused(Some(reason.into()))));
         }
         let is_known = node.inputs.iter().flatten().all(|input| input.constant().is_some());

@@ -194,7 +194,7 @@ pub fn axes(list: &[i64], rank: usize) -> Mapped<Vec<usize>> {
 
 /// A size as WebNN takes it.
 pub fn size(number: impl TryInto<u32> + Copy + std::fmt::Display) -> Mapped<u32> {
-    number.try_into().map_err(|_| format!("{number} where a size is meant").into())
+    number.try_into().map_err(|_| format!("{number}, allowed a size").into())
 }
 
 /// Sizes as WebNN takes them.

@@ -72,8 +72,8 @@ impl Value {
                 let id = builder.constant(descriptor, bytes)?;
                 Ok(*constant.operand.get_or_init(|| id))
             }
-            Value::Sequence(_) => Err("a sequence where a tensor is meant".into()),
-            Value::Nothing => Err("an optional value without content where a tensor is meant".into()),
+            Value::Sequence(_) => Err("a sequence, allowed a tensor".into()),
+            Value::Nothing => Err("an optional value without content, allowed a tensor".into()),
         }
     }
 }

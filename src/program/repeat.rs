@@ -95,17 +95,15 @@ impl Run {
         let collects = (body.graph.output.len() + 1).checked_sub(2 + carried.len());
         let Some(collects) = collects.filter(|_| body.graph.input.len() == carried.len() + 2) else {
             let (takes, gives) = (body.graph.input.len(), body.graph.output.len());
-            let text = format!("a body of {takes} inputs and {gives} outputs for {} values that go round", carried.len());
+            let text =
+                format!("found a loop body with {takes} inputs and {gives} outputs for {} loop-carried values", carried.len());
             return Err(Error::new(Kind::Type, text));
         };
         let mut collected: Vec<Collected> = (0..collects).map(|_| Collected::default()).collect();
         let mut run = 0;
         while goes_on && trips.is_none_or(|trips| run < trips) {
             if run == MOST_RUNS {
-                return Err(Error::new(
-                    Kind::Operation,
-                    format!("found more than {MOST_RUNS} runs of its body, allowed as many"),
-                ));
+                return Err(Error::new(Kind::Operation, format!("the loop ran more than {MOST_RUNS} times (the limit)")));
             }
             let number = Held::Host { tensor: Tensor::from_integers(ElementType::Int64, vec![], &[run]), known: false };
             let condition = Held::Host { tensor: Tensor::from_integers(ElementType::Bool, vec![], &[1]), known: false };
@@ -147,7 +145,7 @@ impl Run {
         let Some(collects) =
             body.graph.output.len().checked_sub(carried.len()).filter(|_| body.graph.input.len() == inputs.len())
         else {
-            return Err(fail(format!("a body of {} inputs for {}", body.graph.input.len(), inputs.len())));
+            return Err(fail(format!("found a body with {} inputs, allowed {}", body.graph.input.len(), inputs.len())));
         };
         let mut sources = Vec::with_capacity(lines.len());
         let mut length = None;
@@ -159,7 +157,7 @@ impl Run {
                 .ok_or_else(|| fail(format!("found an input of {rank} dimensions, allowed more than {axis}")))?;
             let own = tensor.shape[axis];
             if *length.get_or_insert(own) != own {
-                return Err(fail(format!("found {own} along an input, where another one has {}", length.unwrap_or(0))));
+                return Err(fail(format!("found inputs of {} and {own} steps, allowed one length", length.unwrap_or(0))));
             }
             sources.push(Line { tensor, axis, is_backwards: input_backwards.get(position).copied().unwrap_or(false) });
         }
@@ -219,7 +217,7 @@ impl Run {
         let all = states.iter().chain(sources.iter().map(|line| &line.tensor));
         if let Some(other) = all.map(|tensor| tensor.shape.first()).find(|&size| size != Some(&batch)) {
             let found = other.map_or("no".to_owned(), usize::to_string);
-            let text = format!("found {found} batches of an input, where another one has {batch}");
+            let text = format!("found inputs of {batch} and {found} batches, allowed one number");
             return Err(Error::new(Kind::Operation, text));
         }
         let lengths = self.lengths(lengths, batch, most)?;

@@ -147,7 +147,7 @@ impl Count {
     fn one_more(&self) -> Result<()> {
         let Count { done, most, what } = self;
         if done.get() == *most {
-            return Err(Error::new(Kind::Operation, format!("found more than {most} {what} in one run, allowed as many")));
+            return Err(Error::new(Kind::Operation, format!("the run made more than {most} {what} (the limit)")));
         }
         done.set(done.get() + 1);
         Ok(())
@@ -205,8 +205,8 @@ impl Run {
     fn new(program: Arc<Program>, options: Options) -> Run {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
         let Options { seed, watch, kept, failures, .. } = options;
-        let made = Count::new("plans that were made", MOST_MADE);
-        let bodies = Count::new("runs of the bodies of loops", MOST_BODIES);
+        let made = Count::new("plans", MOST_MADE);
+        let bodies = Count::new("loop iterations", MOST_BODIES);
         let random = Random::new(seed);
         Run { program, failures, random, most_bytes, watch, kept, made, bodies, is_inline: false, is_refused: Cell::new(false) }
     }
@@ -398,7 +398,7 @@ impl Run {
             exported.insert(name.clone(), Held::Host { tensor, known: true });
         }
         if key.bytes() > MOST_LOOKED_AT {
-            let text = format!("found values of {} bytes where sizes are meant, allowed at most {MOST_LOOKED_AT}", key.bytes());
+            let text = format!("found {} bytes of values that decide shapes, allowed at most {MOST_LOOKED_AT}", key.bytes());
             return Err(Error::new(Kind::Operation, text));
         }
         let next = match self.is_inline {
@@ -523,10 +523,10 @@ mod tests {
 
     #[test]
     fn what_a_run_does_again_and_again_has_an_end() {
-        let count = Count::new("runs of the bodies of loops", 3);
+        let count = Count::new("loop iterations", 3);
         assert!((0..3).all(|_| count.one_more().is_ok()));
         let error = count.one_more().unwrap_err();
         assert_eq!(error.kind(), Kind::Operation);
-        assert_eq!(error.message(), "found more than 3 runs of the bodies of loops in one run, allowed as many");
+        assert_eq!(error.message(), "the run made more than 3 loop iterations (the limit)");
     }
 }

@@ -26,8 +26,8 @@ impl Waiting {
         let now = self.sent.load(Ordering::Relaxed) + self.jobs.load(Ordering::Relaxed);
         if count > MOST_WAITING.saturating_sub(now) {
             let message = format!(
-                "found {now} tasks of the context that are not done, and {count} more, allowed at most {MOST_WAITING}: wait for \
-                 some of them, as by readTensor()"
+                "found {now} unfinished tasks of the context, and {count} more, allowed at most {MOST_WAITING}: wait for \
+                 some, for example with readTensor()"
             );
             return Err(Error::new(Kind::Operation, message));
         }

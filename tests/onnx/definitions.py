@@ -136,7 +136,7 @@ case("OneHotEncoder", ML + "OneHotEncoder", {"x": x}, (f64(x)[..., None] == [7, 
 case("OneHotEncoder of floats", ML + "OneHotEncoder", {"x": np.array([2.9, -1.5], np.float32)},
      np.array([[1, 0], [0, 1]], np.float32), cats_int64s=[2, -1])
 refuse("OneHotEncoder of strings", "cats_strings: strings are not supported", ML + "OneHotEncoder", {"x": x}, cats_strings=["a"])
-refuse("OneHotEncoder, twice", "of which each is needed once", ML + "OneHotEncoder", {"x": x}, cats_int64s=[1, 1])
+refuse("OneHotEncoder, twice", "allowed at least one, each once", ML + "OneHotEncoder", {"x": x}, cats_int64s=[1, 1])
 
 
 def encoded(x, keys, values, default):
@@ -401,8 +401,8 @@ for targets, number, aggregate, transform, name in [(3, 1, "SUM", 0, "NONE"), (2
 
 good = attributes_of([stump(0.25, 0.75)], "target")
 for name, reason, changed in [
-    ("circle", "leads back to itself", {"nodes_modes": ["BRANCH_LEQ"] * 3, "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0]}),
-    ("no such node", "leads to node 9", {"nodes_truenodeids": [9, 0, 0]}),
+    ("circle", "a tree with a cycle", {"nodes_modes": ["BRANCH_LEQ"] * 3, "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0]}),
+    ("no such node", "refers to the missing node 9", {"nodes_truenodeids": [9, 0, 0]}),
     ("twice", "two nodes 1 of tree 0", {"nodes_nodeids": [0, 1, 1]}),
     ("mode", "allowed are LEAF, BRANCH_LEQ", {"nodes_modes": ["BRANCH_MAYBE", "LEAF", "LEAF"]}),
     ("feature", "feature 1 of 1", {"nodes_featureids": [1, 0, 0]}),
@@ -419,12 +419,12 @@ for name, reason, changed in [
     refuse(f"TreeEnsembleRegressor, {name}", reason, ML + "TreeEnsembleRegressor", {"x": x[:, :1]}, **{"n_targets": 1, **good, **changed})
 good = version5([stump(0.25, 0.75)], 1)
 for name, reason, changed in [
-    ("circle", "leads back to itself", {"nodes_trueleafs": [0], "nodes_truenodeids": [0]}),
+    ("circle", "a tree with a cycle", {"nodes_trueleafs": [0], "nodes_truenodeids": [0]}),
     ("leaf", "the leaf 5 of 2", {"nodes_truenodeids": [5]}),
     ("node", "the node 3 of 1", {"nodes_trueleafs": [0], "nodes_truenodeids": [3]}),
     ("root", "the root -1 of 1", {"tree_roots": [-1]}),
     ("mode", "the mode 9", {"nodes_modes": np.array([9], np.uint8)}),
-    ("members", "membership_values for fewer nodes", {"nodes_modes": np.array([6, 6], np.uint8), **{k: v * 2 for k, v in good.items() if k.startswith("nodes_") and isinstance(v, list)},
+    ("members", "membership_values for too few nodes", {"nodes_modes": np.array([6, 6], np.uint8), **{k: v * 2 for k, v in good.items() if k.startswith("nodes_") and isinstance(v, list)},
                                                    "nodes_splits": np.zeros(2, np.float32), "membership_values": np.array([], np.float32)}),
 ]:
     refuse(f"TreeEnsemble, {name}", reason, ML + "TreeEnsemble", {"x": x[:, :1]}, **{**good, **changed})
@@ -519,7 +519,7 @@ good = {"kernel_params": PARAMETERS, "support_vectors": listed(floats(3, 4)), "c
 for name, reason, changed in [
     ("vectors", "3 support vectors, where classes have [1, 3]", {"vectors_per_class": [1, 3]}),
     ("classes", "attribute vectors_per_class has 3 numbers; 2 are needed", {"vectors_per_class": [1, 1, 1]}),
-    ("a count below 0", "-1 where a size is meant", {"vectors_per_class": [4, -1]}),
+    ("a count below 0", "-1, allowed a size", {"vectors_per_class": [4, -1]}),
     ("coefficients", "attribute coefficients has 2 numbers; 3 are needed", {"coefficients": [1.0, 2.0]}),
     ("rho", "attribute rho has 2 numbers; 1 are needed", {"rho": [1.0, 2.0]}),
     ("kernel", "allowed are LINEAR, POLY, RBF and SIGMOID", {"kernel_type": "COSINE"}),

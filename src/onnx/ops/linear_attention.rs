@@ -194,7 +194,7 @@ pub fn ends(node: &Node<'_>, position: usize, tokens: u32) -> Mapped<Option<Vec<
     let ends = given.integers().iter().map(|&end| size(end)).collect::<Mapped<Vec<u32>>>()?;
     let rises = ends.windows(2).all(|pair| pair[0] < pair[1]);
     if ends.len() < 2 || ends[0] != 0 || ends.last() != Some(&tokens) || !rises {
-        return Err(format!("sequences that end at {ends:?}, where these rise from 0 to the {tokens} tokens").into());
+        return Err(format!("ends of sequences {ends:?}, allowed ascending numbers from 0 to the {tokens} tokens").into());
     }
     Ok(Some(ends))
 }

@@ -37,7 +37,7 @@ pub fn hardmax(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
 /// Compress: the slices for which a condition is true. How many they are must be known.
 pub fn compress(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let Some(condition) = node.input(1)?.constant() else {
-        return Err("the size of its output depends on data, which no graph can express".into());
+        return Err("the size of its output depends on data".into());
     };
     let shape = node.input(0)?.shape(emit.builder);
     let chosen: Vec<i64> = (0..).zip(condition.integers()).filter(|(_, truth)| *truth != 0).map(|(i, _)| i).collect();

@@ -32,7 +32,7 @@ fn bounded(number: i64) -> Mapped<u32> {
     i32::try_from(number)
         .ok()
         .and_then(|number| u32::try_from(number).ok())
-        .ok_or_else(|| format!("{number} where a size is meant").into())
+        .ok_or_else(|| format!("{number}, allowed a size").into())
 }
 
 impl Window {

@@ -265,7 +265,7 @@ impl Rewrite {
         let Some(position) = self.graph.outputs.iter().position(|(other, _)| other == name) else { return Ok(()) };
         let (_, id) = self.graph.outputs[position];
         let Some(&Kept { bytes, scales, axis, is_past: false }) = self.kept.get(&id) else {
-            let text = "of which it is not known that it appends rows, allowed a concatenation, for cacheType 'int8'";
+            let text = "to which no concatenation appends rows, as cacheType 'int8' needs";
             return Err(refused(format!("found the cache {name:?}, {text}")));
         };
         if axis == 0 {

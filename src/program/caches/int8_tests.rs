@@ -204,5 +204,5 @@ fn what_cannot_be_kept_in_bytes_is_refused() {
     let all = sketch.add(past, new);
     let graph = sketch.builder.build(vec![("present keys".to_owned(), all)]).unwrap();
     let error = in_bytes(graph, &caches()).unwrap_err();
-    assert!(error.message().contains("it is not known that it appends rows"), "{}", error.message());
+    assert!(error.message().contains("to which no concatenation appends rows"), "{}", error.message());
 }

@@ -357,7 +357,7 @@ impl Decoder {
         }
         if self.begins_alone() || self.roles.takes_one() {
             return Some(refused(
-                "found a model that takes several tokens only with an empty cache, allowed one that takes them behind others",
+                "found a model that takes several tokens only with an empty cache, allowed one that also takes them after earlier tokens",
             ));
         }
         self.guessing.refusal(true)

@@ -212,10 +212,10 @@ impl Roles {
     pub fn require_embedder(&self, is_there: bool) -> Result<()> {
         let takes = self.inputs.iter().any(|(role, _)| *role == Role::Embeddings);
         let text = match (takes, is_there) {
-            (true, false) => "found a decoder with the input 'inputs_embeds', allowed with a model that embeds tokens (embed)",
-            (false, true) => {
-                "found a model that embeds tokens, allowed with a decoder that has the input 'inputs_embeds' and no tokens"
+            (true, false) => {
+                "found a decoder with the input 'inputs_embeds', which needs the option embed: a model that embeds tokens"
             }
+            (false, true) => "found the option embed, allowed for a decoder that has the input 'inputs_embeds' and no tokens",
             _ => return Ok(()),
         };
         Err(Error::new(Kind::NotSupported, text))
@@ -577,7 +577,7 @@ pub fn numbers(role: Role, shape: &[u32], step: &StepTokens<'_>) -> Result<Vec<i
             let width = shape.last().map_or(0, |&size| size as usize);
             let first = if grows { padding } else { 0 };
             if width < first + all {
-                let text = format!("found a mask of {width} places for {all} tokens, allowed as many");
+                let text = format!("the mask has {width} positions, the sequence needs {}", first + all);
                 return Err(Error::new(Kind::NotSupported, text));
             }
             each((0..width).map(|place| (first..first + all).contains(&place).into()).collect())

@@ -27,7 +27,7 @@ impl Decoder {
         let importing = Importing { program: &self.program, caches: &self.caches.rows, fixed: self.fixed.as_ref() };
         let mut part = importing.part(&shapes, known, extent.rows, extent.tokens)?;
         let Some(mut graph) = part.graph.take() else {
-            return Err(refused("found a model in which there is nothing to compute"));
+            return Err(refused("found a model without anything to compute"));
         };
         // Nobody sees the others, so these need not be shown to be right. A state that is only passed through stays where it is.
         let passes = |name: &str, id: OperandId| {

@@ -44,7 +44,7 @@ function readRequest({ parameters, inputs, outputs, raw_input_contents: raw }) {
 function readInput({ name, datatype, shape, parameters, contents }, bytes) {
   const about = { name, datatype, shape: shape.map(Number), parameters: readParameters(parameters) };
   if (bytes !== undefined) {
-    if (contents !== null) refuse(`input ${JSON.stringify(name)}: found contents beside raw_input_contents`);
+    if (contents !== null) refuse(`input ${JSON.stringify(name)}: found both contents and raw_input_contents`);
     return { ...about, bytes };
   }
   const field = Object.hasOwn(contentsOf, datatype) ? contentsOf[datatype] : undefined;

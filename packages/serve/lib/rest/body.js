@@ -105,13 +105,13 @@ function readTensors(inputs, binary) {
     requireParameters(`inputs[${i}]: parameters`, parameters);
     const size = parameters?.binary_data_size;
     if (size === undefined) return { name, datatype, shape, list, parameters };
-    if (list !== undefined) refuse(`inputs[${i}]: found "data" beside binary_data_size`);
+    if (list !== undefined) refuse(`inputs[${i}]: found both "data" and binary_data_size`);
     if (!Number.isSafeInteger(size) || size < 0) refuse(`inputs[${i}]: binary_data_size: expected a number of bytes`);
     if (size > binary.length - at) refuse(`inputs[${i}]: binary_data_size: found ${size}, but ${binary.length - at} bytes are left in the body`);
     at += size;
     return { name, datatype, shape, bytes: binary.subarray(at - size, at), parameters };
   });
-  if (at !== binary.length) refuse(`found ${binary.length} bytes behind the JSON, expected ${at} as the inputs say`);
+  if (at !== binary.length) refuse(`found ${binary.length} bytes after the JSON, expected the ${at} of the inputs`);
   return tensors;
 }
 
@@ -127,7 +127,7 @@ function readNames(outputs) {
 function rawInput(bytes, onnx) {
   const signature = onnx?.inputs.length === 1 ? onnx.inputs[0] : undefined;
   const shape = signature?.shape?.map((size) => (typeof size === 'number' ? size : -1));
-  if (shape === undefined || shape.filter((size) => size === -1).length > 1) refuse('a body without JSON needs a model with one input, of which at most one size is open');
+  if (shape === undefined || shape.filter((size) => size === -1).length > 1) refuse('a body without JSON needs a model with one input, with at most one open size');
   const { datatype } = codecOf(signature) ?? refuse('a body without JSON needs a model without strings');
   const known = shape.reduce((all, size) => (size === -1 ? all : all * size), datatype.Wire.BYTES_PER_ELEMENT);
   return { name: signature.name, datatype: datatype.name, shape: shape.map((size) => (size === -1 ? Math.floor(bytes.length / known) : size)), bytes };

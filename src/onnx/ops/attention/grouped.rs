@@ -242,7 +242,7 @@ pub fn group_query(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let growth = Growth::of(node, length, has_counts, emit)?;
     let (causal, window) = (node.flag("causal", true)?, node.int("local_window_size", -1)?);
     if !causal && window > 0 {
-        return Err("the attribute local_window_size is above 0 beside causal = 0, where only -1 is allowed".into());
+        return Err("the attribute local_window_size is above 0, allowed only -1 with causal = 0".into());
     }
     let step = Step { key, value, length, of, last: places.last, begin: places.begin, window, causal };
     let keys = growth.keys(node, &step, batch, has_counts, emit)?;

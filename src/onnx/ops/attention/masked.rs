@@ -15,7 +15,7 @@ pub fn decoder_masked(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     }
     let query = emit.input(node, 0)?;
     if emit.shape(query).get(1) != Some(&1) {
-        return Err(format!("queries of shape {:?}, where one of each sequence is meant", emit.shape(query)).into());
+        return Err(format!("queries of shape {:?}, allowed one for each sequence", emit.shape(query)).into());
     }
     let mut inputs = vec![query];
     match (emit.optional(node, 1)?, emit.optional(node, 2)?) {

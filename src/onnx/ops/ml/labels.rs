@@ -23,7 +23,7 @@ pub fn one_hot_encoder(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value
     let mut sorted = categories.clone();
     sorted.sort_unstable();
     if categories.is_empty() || sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(format!("{} categories (cats_int64s), of which each is needed once", categories.len()).into());
+        return Err(format!("{} categories (cats_int64s), allowed at least one, each once", categories.len()).into());
     }
     let input = emit.input(node, 0)?;
     let input = emit.cast(input, DataType::Int64)?;
@@ -60,7 +60,7 @@ pub fn label_encoder(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>>
         return Err(format!("classes_strings: {STRINGS}").into());
     }
     let (Some(keys), Some(values)) = (list(node, "keys")?, list(node, "values")?) else {
-        return Err("no keys, or no values, that are numbers".into());
+        return Err("keys or values that are not numbers".into());
     };
     let count = keys.count();
     if count == 0 || values.count() != count {

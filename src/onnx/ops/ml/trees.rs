@@ -160,14 +160,14 @@ impl Ensemble {
             while let Some(&node) = stack.last() {
                 let place = node as usize;
                 let [_, _, children @ ..] =
-                    self.nodes.get(place).ok_or_else(|| format!("a tree that leads to node {node}, which is none"))?;
+                    self.nodes.get(place).ok_or_else(|| format!("a tree that refers to the missing node {node}"))?;
                 match states[place] {
                     NEW => {
                         states[place] = OPEN;
                         for &child in children.iter().filter(|child| **child >= 0) {
                             match states.get(child as usize) {
                                 Some(&NEW) | None => stack.push(child),
-                                Some(&OPEN) => return Err("a tree with a node that leads back to itself".into()),
+                                Some(&OPEN) => return Err("a tree with a cycle".into()),
                                 Some(_) => {}
                             }
                         }

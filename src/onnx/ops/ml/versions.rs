@@ -286,7 +286,7 @@ fn push_branch(
     let Some(mode) = lists.modes[position] else { return Ok(()) };
     let child = |id: i64| {
         let (tree, from) = (lists.trees[position], lists.ids[position]);
-        place(id).ok_or_else(|| format!("node {from} of tree {tree} leads to node {id}, which there is not"))
+        place(id).ok_or_else(|| format!("node {from} of tree {tree} refers to the missing node {id}"))
     };
     ensemble.push(&Branch {
         feature: lists.features[position],
@@ -449,7 +449,7 @@ fn by_places(node: &Node<'_>) -> Mapped<Trees> {
         match modes[i] {
             // Whether it is a member is asked one by one.
             6.0 => {
-                let set = sets.next().ok_or("membership_values for fewer nodes than there are")?;
+                let set = sets.next().ok_or("membership_values for too few nodes")?;
                 (branch.mode, branch.threshold) = (mode("BRANCH_EQ")?, set.first().copied().unwrap_or(f64::NAN));
                 if set.len() > 1 {
                     more.insert(i, set[1..].to_vec());
