@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(waiting.admit(2).unwrap_err().kind(), Kind::Operation);
         waiting.admit(1).unwrap();
         let error = waiting.admit(1).unwrap_err();
-        assert!(error.message().contains("1048576 tasks") && error.message().contains("at most 1048576"), "{error}");
+        assert!(error.message().contains("1048576 unfinished tasks") && error.message().contains("at most 1048576"), "{error}");
         waiting.admit(0).unwrap();
         waiting.job_ends();
         waiting.admit(1).unwrap();
