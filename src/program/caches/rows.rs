@@ -78,8 +78,6 @@ struct Layout {
     /// As in a room.
     padding: usize,
     capacity: usize,
-    /// Rows that are there.
-    count: usize,
 }
 
 impl Layout {
@@ -92,8 +90,8 @@ impl Layout {
 impl Frozen {
     /// Room that has the rows, if it suffices for a step.
     fn room(&self, span: &Span, usage: &Arc<Usage>) -> Result<Option<Room>> {
-        let Layout { first, row, padding, capacity, count } = self.layout;
-        if span.padding > padding || span.had > count || span.had + span.new > capacity {
+        let Layout { first, row, padding, capacity } = self.layout;
+        if span.padding > padding || span.had + span.new > capacity {
             return Ok(None);
         }
         let bytes = self.template.copy(first, self.layout.bytes())?;
@@ -131,7 +129,7 @@ impl Frozen {
             let memory = HostMemory::counted(bytes, count * layout.row, &rows.store.usage)?;
             let Layout { padding, capacity, .. } = layout;
             let room = Room { memory: Arc::new(Memory::Host(memory)), padding, capacity, shared: 0 };
-            let state = Mutex::new(State { room, used: count, cloned: 0, spares: Spares::default() });
+            let state = Mutex::new(State { room, used: count, cloned: 0, as_frozen: count, spares: Spares::default() });
             let store = Arc::new(Store { row: layout.row, usage: rows.store.usage.clone(), frozen: Some(frozen), state });
             Ok(Rows { store, count })
         });
@@ -146,6 +144,8 @@ struct State {
     used: usize,
     /// The most rows that a clone was made of: nobody takes these back.
     cloned: usize,
+    /// Of the first rows, those that are as in what the memory is a copy of.
+    as_frozen: usize,
     spares: Spares,
 }
 
@@ -240,7 +240,7 @@ impl Store {
     }
 
     fn new(like: &Descriptor, room: Room, used: usize, usage: &Arc<Usage>) -> Arc<Store> {
-        let state = Mutex::new(State { room, used, cloned: 0, spares: Spares::default() });
+        let state = Mutex::new(State { room, used, cloned: 0, as_frozen: 0, spares: Spares::default() });
         Arc::new(Store { row: row_of(like), usage: usage.clone(), frozen: None, state })
     }
 }
@@ -290,7 +290,7 @@ impl Rows {
         let (row, capacity) = (self.store.row, (2 * count).max(LEAST));
         let is_host = matches!(&*self.store.lock().room.memory, Memory::Host(_));
         let (_, padding) = padding_for(capacity, false);
-        (is_host && self.count >= count).then_some(Layout { first, row, padding, capacity, count })
+        (is_host && self.count >= count).then_some(Layout { first, row, padding, capacity })
     }
 
     /// Has only so many rows any more, and gives the others' memory to who appends next, unless somebody has them, too.
@@ -355,11 +355,12 @@ impl Append {
         let mut state = past.store.lock();
         // Nobody else has rows here; or nobody has appended to these, and nobody is about to.
         if !is_alone && state.used != span.had {
-            let frozen = past.store.frozen.clone();
+            let frozen = past.store.frozen.clone().filter(|_| span.had <= state.as_frozen);
             let copied = frozen.as_ref().map(|frozen| frozen.room(&span, allocator.usage)).transpose()?.flatten();
             if let Some(room) = copied {
                 drop(state);
-                let state = State { room: room.clone(), used: span.had + span.new, cloned: 0, spares: Spares::default() };
+                let (used, as_frozen) = (span.had + span.new, span.had);
+                let state = State { room: room.clone(), used, cloned: 0, as_frozen, spares: Spares::default() };
                 let store = Arc::new(Store { row, usage: allocator.usage.clone(), frozen, state: Mutex::new(state) });
                 return Ok(Append { store, room, span, spares: Spares::default(), is_kept: false });
             }
@@ -380,6 +381,7 @@ impl Append {
         }
         room.count(&span, row, allocator.usage)?;
         state.used = span.had + span.new;
+        state.as_frozen = state.as_frozen.min(span.had);
         let spares = std::mem::take(&mut state.spares);
         drop(state);
         // Rows after those that count are written over.
@@ -504,6 +506,23 @@ mod tests {
         for (rows, had, more) in &all {
             assert_eq!(numbers(rows), [&many[..*had], more].concat());
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn copies_of_frozen_rows_have_what_was_written_over_them() {
+        let many: Vec<u8> = (0..LEAST_FROZEN as u32 + 9).map(|i| (i % 251) as u8).collect();
+        let count = LEAST_FROZEN;
+        let frozen = Frozen::freeze(&[&append(None, 0, 0, &many).keep()], count).unwrap().unwrap().remove(0);
+        // A copy that goes on before the end of what is frozen, and one that goes back in place.
+        let early = append(Some(&mut frozen.clone()), 0, count - 7, &[4; 3]).keep();
+        let mut back = append(Some(&mut frozen.clone()), 0, count, &[1]).keep();
+        back = append(Some(&mut back), 0, count - 9, &[6; 4]).keep();
+        for (rows, had, written) in [(&early, count - 5, &[4; 2][..]), (&early, count - 7, &[]), (&back, count - 6, &[6; 3])] {
+            let other = append(Some(&mut rows.clone()), 0, had, &[9]).keep();
+            assert_eq!(numbers(&other), [&many[..had - written.len()], written, &[9]].concat());
+        }
+        assert_eq!(numbers(&frozen), many[..count]);
     }
 
     #[test]
