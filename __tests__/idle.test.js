@@ -123,7 +123,8 @@ describe('plans of a decoder for other numbers of tokens than the last one', () 
       while (model.memoryUsage().plans > plans / 2) await new Promise(setImmediate);
       expect(model.memoryUsage().plans).toBeGreaterThan(0);
     }
-    expect(keeping.memoryUsage().plans).toBe(plans);
+    // One may have been made ahead since.
+    expect(keeping.memoryUsage().plans).toBeGreaterThanOrEqual(plans);
     context.destroy();
     other.destroy();
   });

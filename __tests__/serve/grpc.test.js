@@ -101,7 +101,7 @@ test('refuses what is wrong with INVALID_ARGUMENT and a reason', async () => {
     [x(undefined, ['9223372036854775807', 2]), 'whole numbers'],
     [x(undefined, [2 ** 40, 2 ** 40]), 'too many'],
     [{ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2] }] }, 'found 0 elements'],
-    [{ inputs: [{ ...x().inputs[0], contents: { fp32_contents: [1, 2] } }], raw_input_contents: x().raw_input_contents }, 'beside'],
+    [{ inputs: [{ ...x().inputs[0], contents: { fp32_contents: [1, 2] } }], raw_input_contents: x().raw_input_contents }, 'found both'],
     [{ ...x(), parameters: { sequence_id: { int64_param: 1 } } }, 'sequences'],
     [{ ...x(), outputs: [{ name: 'z' }] }, 'no such output'],
     [{ inputs: [] }, "allowed exactly the model's inputs"],
