@@ -83,15 +83,7 @@ describe.each(KINDS)('a decoder with %s', (kind) => {
     const ids = [...text(9, 3), ...image(), ...text(6, 7), ...image()];
     const wanted = await idsOf(models.whole, [...text(9, 3), ...rows(0), ...text(6, 7), ...rows(1)]);
     const options = { bias: { [IMAGE]: -Infinity }, embed, features: [seen(0), seen(1)], cache: new GenerationCache({ maxBytes: 0 }) };
-    const run = async (signal, each) => {
-      const found = [];
-      for await (const { id } of generate(models.decoder, ids, { ...options, maxNewTokens: COUNT, signal })) {
-        found.push(id);
-        each();
-      }
-      return found;
-    };
-    const { outcomes, cancelled } = await cancelAtAllMoments(run);
+    const { outcomes, cancelled } = await cancelAtAllMoments(models.decoder, ids, { ...options, maxNewTokens: COUNT });
     expect(outcomes.filter((outcome) => outcome !== 'its reason')).toEqual([wanted, wanted]);
     expect(cancelled).toBeGreaterThanOrEqual(COUNT);
     expect(await idsOf(models.decoder, ids, options)).toEqual(wanted);

@@ -82,17 +82,9 @@ describe.each(KINDS)('%s', (kind) => {
   test.each(['merged', 'later'])('is cancelled at all moments: %s', async (name) => {
     const options = { encoder: { model: models.encoder, inputs: sources[4] }, cache: new GenerationCache({ maxBytes: 0 }), ...(name === 'later' && { withoutPast: models.first }) };
     const wanted = await oracle(givens[4], prompt(6));
-    const run = async (signal, each) => {
-      const found = [];
-      for await (const { id } of generate(models[name], prompt(6), { ...options, maxNewTokens: COUNT, signal })) {
-        found.push(id);
-        each();
-      }
-      return found;
-    };
-    const { outcomes, cancelled } = await cancelAtAllMoments(run);
+    const { outcomes, cancelled } = await cancelAtAllMoments(models[name], prompt(6), { ...options, maxNewTokens: COUNT });
     expect(outcomes.filter((outcome) => outcome !== 'its reason')).toEqual([wanted, wanted]);
-    // Before it begins, and behind each token but the last.
+    // Before it begins, and after each token but the last.
     expect(cancelled).toBeGreaterThanOrEqual(COUNT);
     expect(await idsOf(models[name], prompt(6), options)).toEqual(wanted);
   });

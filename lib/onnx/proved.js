@@ -3,8 +3,8 @@
 // Finds the axes for which something is proved. A proof needs sizes for all open dimensions, and models do not take any sizes.
 
 /**
- * The first axes for which something is proved, with the sizes that take part first. What can be tried with none of the sizes is found out by the
- * first runs, so it is the last choice.
+ * The first axes for which something is proved, by the first sizes that prove anything. Axes that no sizes can try are the last choice: the first
+ * runs find out about them.
  * @template T
  * @param {number[][]} candidates the axes of each input
  * @param {((axes: number[]) => Promise<T | undefined>)[]} ways proofs with different sizes; each gives why it is refused, or nothing, and rejects if the

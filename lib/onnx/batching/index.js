@@ -182,7 +182,7 @@ class Batching {
     const { maxSize } = this.#options;
     const maxDelay = this.#isHurried ? 0 : this.#options.maxDelay;
     const since = performance.now() - maxDelay;
-    const family = this.#families.first(({ rows, oldest }) => maxDelay === 0 || rows >= maxSize || oldest <= since);
+    const family = this.#families.first((one) => maxDelay === 0 || one.rows >= maxSize || one.oldest <= since);
     if (family === undefined && this.#families.oldest < Infinity) this.#startAfter(this.#families.oldest - since);
     return family;
   }
