@@ -49,3 +49,12 @@ describe.each(allocators)('resident memory with %s', (_, env, isThere) => {
     expect(least).toBeLessThan(1.05);
   }, 180_000);
 });
+
+// Another C library, and an allocator in its place, give free memory back as they like.
+const isGlibc = process.platform === 'linux' && process.report.getReport().header.glibcVersionRuntime !== undefined && process.env.LD_PRELOAD === undefined;
+
+(isGlibc ? test : test.skip)('small blocks of a context that has gone are the system\'s again, though others are between them', () => {
+  const { before, after } = JSON.parse(execFileSync(process.execPath, ['--expose-gc', program, 'blocks', '64'], { encoding: 'utf8' }));
+  expect(before).toBeGreaterThan(64 << 20);
+  expect(after).toBeLessThan(before - (16 << 20));
+}, 120_000);

@@ -39,7 +39,7 @@ pub use mapped::{Check, MappedFile, is_mapped, let_go};
 pub use once::{Once, Reference};
 pub use reserve::check;
 pub use template::Template;
-pub use trim::give_back;
+pub use trim::{Gone, give_back, note_work};
 pub use usage::{Charge, Held, Lending, THREAD, Total, Usage, UsageNumbers, Use};
 
 /// Every [`Bytes`] begins at a multiple of this: a cache line, and the widest vector register.

@@ -10,7 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("thread", &["error"]),
     ("runtime", &["error", "thread"]),
-    ("memory", &["error", "runtime"]),
+    ("memory", &["error", "runtime", "thread"]),
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
     ("watch", &["error", "runtime"]),

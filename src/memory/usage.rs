@@ -1,5 +1,6 @@
 //! How many bytes contexts and models hold, by use, and how many they may.
 
+use super::trim::{Gone, note_work};
 use crate::error::{Error, Kind, Result};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -99,6 +100,7 @@ pub struct Usage {
     of_context: Option<Arc<Usage>>,
     /// What it is a part of.
     all: OnceLock<Total>,
+    _gone: Gone,
 }
 
 impl Default for Usage {
@@ -111,6 +113,7 @@ impl Default for Usage {
             idle: AtomicU64::new(IDLE),
             of_context: None,
             all: OnceLock::new(),
+            _gone: Gone,
         }
     }
 }
@@ -134,6 +137,7 @@ pub struct UsageNumbers {
 impl Usage {
     /// Of a model, whose bytes are those of its context, too.
     pub fn of_model(context: &Arc<Usage>, limit: Option<usize>) -> Usage {
+        note_work();
         Usage { limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)), of_context: Some(context.clone()), ..Usage::default() }
     }
 

@@ -53,7 +53,7 @@ use crate::error::Result;
 use crate::faults;
 use crate::graph::{Descriptor, Limits};
 use crate::host_memory::{HostBuffer, Placements};
-use crate::memory::{Bytes, Usage};
+use crate::memory::{Bytes, Gone, Usage, note_work};
 use crate::watch::{Priority, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,6 +95,8 @@ struct CpuContext {
     idle_policy: IdlePolicy,
     cancel: Cancel,
     capabilities: CpuCapabilities,
+    /// Script may have a context that was destroyed, and so what counts its memory.
+    _gone: Gone,
 }
 
 impl Cpu {
@@ -133,6 +135,7 @@ impl Cpu {
             idle_policy: IdlePolicy::new(),
             capabilities: CpuCapabilities { cancel: cancel.clone(), target, is_of_build: true },
             cancel,
+            _gone: Gone,
         }))
     }
 }
@@ -146,6 +149,7 @@ struct UnderWay {
 
 impl UnderWay {
     fn begin(shared: &Arc<CpuContext>) -> UnderWay {
+        note_work();
         UnderWay { is_alone: shared.under_way.fetch_add(1, Ordering::Relaxed) == 0, shared: shared.clone() }
     }
 }
