@@ -13,11 +13,15 @@ const { tensor, writeModel } = require('./onnx/write.js');
 const WIDTH = 512;
 const LAYERS = 4;
 const PACKED = LAYERS * WIDTH * WIDTH * 4;
-// Where nobody can set the times of a change, a file for what the weights hash to.
-const HASHES = process.platform === 'win32' ? 0 : 1;
+// Where nobody can set the times of a change, a file for what the weights hash to, one for the structure of the model's file, and one for what of the
+// cache its graphs want.
+const OF_MODEL = process.platform === 'win32' ? 0 : 3;
+const DEPTH = 100;
+const NARROW = 128;
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-cache-'));
 const model = path.join(root, 'model.onnx');
 const quantized = path.join(root, 'quantized.onnx');
+const deep = path.join(root, 'deep.onnx');
 const program = path.join(__dirname, 'processes', 'cached.js');
 const bin = path.join(__dirname, '..', 'bin', 'webnn-node.js');
 let uncached;
@@ -30,8 +34,9 @@ beforeAll(async () => {
   const inputs = [{ name: 'x', type: 'float', shape: [1, WIDTH] }];
   fs.writeFileSync(model, writeModel({ opset: 21, inputs, outputs: [{ name: 'y' }], nodes, initializers }));
   writeQuantized();
+  writeDeep();
   uncached = await load();
-  await grownOld();
+  for (const file of [model, quantized, deep]) await grownOld(file);
 }, 60_000);
 
 /** Products with weights in 4 bits, as wide. Half of their scales are float16 numbers. */
@@ -49,9 +54,21 @@ function writeQuantized() {
   fs.writeFileSync(quantized, writeModel({ opset: 21, inputs, outputs: [{ name: 'y' }], nodes, initializers }));
 }
 
-/** Waits until the model's file has been as it is for so long that a change would show in its times. */
-async function grownOld() {
-  await setTimeout(Math.max(0, fs.statSync(model).ctimeMs + 2500 - Date.now()));
+/** Many products with small weights. */
+function writeDeep() {
+  const names = Array.from({ length: DEPTH }, (_, i) => i);
+  // Nearly unit matrices.
+  const weights = (i) => Float32Array.from({ length: NARROW * NARROW }, (_, k) => (k % (NARROW + 1) === 0 ? 1 : Math.sin(k + i) / 1000));
+  const value = (i) => (i === 0 ? 'x' : i === DEPTH ? 'y' : `v${i}`);
+  const nodes = names.map((i) => ({ op: 'MatMul', inputs: [value(i), `w${i}`], outputs: [value(i + 1)] }));
+  const initializers = names.map((i) => tensor(`w${i}`, 'float', [NARROW, NARROW], weights(i)));
+  const inputs = [{ name: 'x', type: 'float', shape: [WIDTH / NARROW, NARROW] }];
+  fs.writeFileSync(deep, writeModel({ opset: 21, inputs, outputs: [{ name: 'y' }], nodes, initializers }));
+}
+
+/** Waits until a model's file has been as it is for so long that a change would show in its times. */
+async function grownOld(file = model) {
+  await setTimeout(Math.max(0, fs.statSync(file).ctimeMs + 2500 - Date.now()));
 }
 
 afterAll(() => fs.rmSync(root, { recursive: true }));
@@ -130,7 +147,7 @@ test('files of another version are packed again', async () => {
     bytes[7] ^= 0xff;
     fs.writeFileSync(path.join(folder, name), bytes);
   }
-  const state = { hits: 0, misses: LAYERS, damaged: LAYERS + HASHES, written: LAYERS };
+  const state = { hits: 0, misses: LAYERS, damaged: LAYERS + OF_MODEL, written: LAYERS };
   expect(await load(folder)).toMatchObject({ digest: uncached.digest, state });
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS, damaged: 0 });
 }, 60_000);
@@ -155,7 +172,7 @@ test('twenty processes begin together', async () => {
   const all = await Promise.all(Array.from({ length: 20 }, () => load(folder)));
   expect(all.map(({ digest }) => digest)).toEqual(Array(20).fill(uncached.digest));
   expect(all.map(({ state }) => state.damaged)).toEqual(Array(20).fill(0));
-  expect(fs.readdirSync(folder)).toHaveLength(LAYERS + HASHES + 1);
+  expect(fs.readdirSync(folder)).toHaveLength(LAYERS + OF_MODEL + 1);
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS });
 }, 120_000);
 
@@ -165,7 +182,8 @@ test('twenty processes begin together', async () => {
     const folder = folderNamed('full');
     const limited = ['sh', '-c', 'ulimit -f 100; exec "$0" "$@"', process.execPath];
     expect(await load(folder, { command: limited })).toMatchObject({ digest: uncached.digest, state: { written: 0 } });
-    expect(fs.readdirSync(folder)).toEqual(['secret']);
+    // The structure has some hundred bytes.
+    expect(fs.readdirSync(folder).filter((name) => !name.endsWith('.structure'))).toEqual(['secret']);
   }, 60_000);
 
   test('a folder that is none, or that all may write to, is as if it were empty', async () => {
@@ -222,6 +240,34 @@ test('twenty processes begin together', async () => {
     expect(second).toMatchObject({ digest: alone.digest, state: { hits: LAYERS, misses: 0 } });
   }, 60_000);
 
+  test('a later process reads the structure of the model in one piece', async () => {
+    const folder = folderNamed('structure');
+    const [alone, first] = [await load(undefined, { of: deep }), await load(folder, { of: deep })];
+    const structure = () => path.join(folder, fs.readdirSync(folder).find((name) => name.endsWith('.structure')));
+    const again = async (damaged) => {
+      const found = await load(folder, { of: deep });
+      expect(found).toMatchObject({ digest: alone.digest, state: { hits: DEPTH, misses: 0, damaged } });
+      return found.read;
+    };
+    expect(first.digest).toBe(alone.digest);
+    const read = await again(0);
+    // A page or two between each two weights.
+    const between = DEPTH * 4096;
+    fs.rmSync(structure());
+    expect(await again(0)).toBeGreaterThan(read + between / 2);
+    fs.truncateSync(structure(), 300);
+    expect(await again(1)).toBeGreaterThan(read + between / 2);
+    expect(await again(0)).toBeLessThan(read + between / 2);
+    // Other weights in the same places, after a time at which a change would show.
+    const bytes = fs.readFileSync(deep);
+    bytes.writeFloatLE(0.5, Math.floor(bytes.length * 0.4));
+    fs.writeFileSync(deep, bytes);
+    await grownOld(deep);
+    const [changed, own] = [await load(folder, { of: deep }), await load(undefined, { of: deep })];
+    expect(changed.digest).toBe(own.digest);
+    expect(own.digest).not.toBe(alone.digest);
+  }, 120_000);
+
   test('processes beside each other share the memory', async () => {
     const folder = folderNamed('shared');
     await load(folder);
@@ -240,14 +286,14 @@ test('the command line fills, lists, checks and clears a cache', async () => {
   expect(cache('list')).toMatchObject({ bytes: 0, files: [] });
   expect(cache('add', model, '--threads', '1')).toMatchObject({ hits: 0, written: LAYERS });
   expect((await load(folder)).state).toMatchObject({ hits: LAYERS, misses: 0 });
-  expect(cache('list').files).toHaveLength(LAYERS + HASHES);
+  expect(cache('list').files).toHaveLength(LAYERS + OF_MODEL);
   expect(cache('check').damaged).toEqual([]);
   const [name] = packed(folder);
   fs.truncateSync(path.join(folder, name), 100);
   expect(() => cache('check')).toThrow('Command failed');
   expect(packed(folder)).not.toContain(name);
   expect(cache('check').damaged).toEqual([]);
-  expect(cache('clear')).toMatchObject({ removed: LAYERS - 1 + HASHES });
+  expect(cache('clear')).toMatchObject({ removed: LAYERS - 1 + OF_MODEL });
   expect(fs.readdirSync(folder)).toEqual(['secret']);
 }, 60_000);
 

@@ -15,7 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("done", &["error"]),
     ("watch", &["error", "runtime"]),
     ("cores", &["error"]),
-    ("disk_cache", &["error", "memory", "thread"]),
+    ("disk_cache", &["error", "memory", "runtime", "thread"]),
     // What stands on it.
     ("graph", &["error", "memory"]),
     ("compiler", &["error", "graph", "memory"]),

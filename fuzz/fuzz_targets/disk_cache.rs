@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use webnn_node::disk_cache::{checked, findings_in, write};
+use webnn_node::disk_cache::{checked, findings_in, wanted_in, write};
+use webnn_node::onnx::read_any_structure;
 
 const KEY: u128 = 0x0123_4567_89ab_cdef;
 const SECRET: u64 = 7;
@@ -14,6 +15,11 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(findings) = findings_in(bytes) {
         assert_eq!(bytes.len() % findings.len().max(1), 0);
     }
+    if let Some(wanted) = wanted_in(bytes) {
+        assert!(wanted.len() <= bytes.len());
+    }
+    let (structure, model) = bytes.split_at(bytes.len() / 2);
+    read_any_structure(structure, model);
     let mut file = Vec::new();
     write(&mut file, KEY, bytes, SECRET).expect("memory takes all that is written");
     assert_eq!(checked(&file, KEY, SECRET), Some(bytes));

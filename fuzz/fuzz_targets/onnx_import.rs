@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use webnn_node::graph::Limits;
 use webnn_node::onnx::{
     Bounds, ElementType, Fixed, Form, FreeDimensions, Given, Givens, InputShape, Loaded, Model, Place, Random, Size, Source,
-    StepKind, Tensor, evaluate, import, import_part, summarize,
+    StepKind, Tensor, evaluate, import, import_part, read_any_structure, structure_survives, summarize,
 };
 use webnn_node::program::steps::Steps;
 
@@ -17,6 +17,8 @@ static LIMITS: LazyLock<Arc<Limits>> = LazyLock::new(|| Arc::new(Limits::everyth
 const MOST_PARTS: usize = 6;
 
 fuzz_target!(|bytes: &[u8]| {
+    assert_ne!(structure_survives(bytes), Some(false));
+    read_any_structure(bytes, bytes);
     let _ = summarize(&Model::from_bytes(bytes.to_vec()));
     let sizes = FreeDimensions::from([("N".to_owned(), 2)]);
     let model = || Model::from_bytes(bytes.to_vec());

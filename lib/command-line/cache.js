@@ -22,7 +22,7 @@ const usage = `webnn-node cache ACTION [options]
   --help                   this text
 `;
 
-const NAME = /^[0-9a-f]{32}\.(packed|hashes|graph)$/;
+const NAME = /^[0-9a-f]{32}\.(packed|hashes|structure|wanted|graph)$/;
 
 /** The files of a folder, which need not be there. */
 function files(folder) {

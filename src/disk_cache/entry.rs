@@ -10,7 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use memmap2::MmapOptions;
+use super::content::Content;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -54,9 +54,9 @@ pub fn write(file: &mut impl Write, key: u128, bytes: &[u8], secret: u64) -> io:
     file.write_all(bytes)
 }
 
-/// A file that was checked and is mapped.
+/// A file that was checked, and is mapped where it may be.
 #[derive(Debug)]
-pub struct Stored(memmap2::Mmap);
+pub struct Stored(Content);
 
 /// Why there is none.
 #[derive(Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub enum Missing {
 }
 
 impl Stored {
-    /// Maps a file of so many bytes and reads all of it.
+    /// Opens a file of so many bytes and reads all of it.
     ///
     /// # Errors
     /// When it is not there, or not as it was written.
@@ -81,19 +81,24 @@ impl Stored {
         if !length.is_some_and(|length| length > 0 && lengths.contains(&length)) {
             return Err(Missing::Damaged);
         }
-        // The check reads all of it, which brings many pages at a time. To have them brought before that takes a quarter longer.
-        // SAFETY: the mapping is private to us and read only. The file is of this user or the administrator, and nobody else may write to
-        // it; whoever takes one out of the cache removes its name and leaves the file itself as it is.
-        let map = unsafe { MmapOptions::new().map(&file) }.map_err(|_| Missing::NotThere)?;
-        checked(&map, key, secret).ok_or(Missing::Damaged)?;
+        // The check reads all of it, which brings many pages of a mapped file at a time. To have them brought before that takes a quarter longer.
+        // The file is of this user or the administrator, and nobody else may write to it; whoever takes one out of the cache removes its
+        // name and leaves the file itself as it is.
+        let content = Content::of(&file, metadata.len()).map_err(|_| Missing::NotThere)?;
+        checked(content.as_ref(), key, secret).ok_or(Missing::Damaged)?;
         mark_used(&file, &metadata);
-        Ok(Stored(map))
+        Ok(Stored(content))
+    }
+
+    /// Whether other processes have the same memory.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.0, Content::Mapped(_))
     }
 }
 
 impl AsRef<[u8]> for Stored {
     fn as_ref(&self) -> &[u8] {
-        &self.0[HEADER..]
+        &self.0.as_ref()[HEADER..]
     }
 }
 

@@ -1,21 +1,27 @@
-//! Packed weights on disk, for later processes and for those beside this one, which map the same pages; and what weights of model files hash
-//! to, so that a later process finds their packings without reading the file.
+//! Packed weights on disk, for later processes and for those beside this one, which map the same pages where they may (see [`content`]); and
+//! what weights of model files hash to, and the structure of these files, so that a later process finds the packings without reading the
+//! file.
 //!
 //! A folder has a file for each packing, named by its key: a hash of what it was packed from and how, which is made with a secret of the
-//! folder. It has a file for each model file (see [`findings`]), and one for each graph that script has saved (see [`saved`]). Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same secret;
-//! any doubt is a miss, and what is written without success is as if it had not been tried. So no state of the folder makes a load fail.
+//! folder. It has three files for each model file (see [`findings`], [`structures`] and [`ahead`]), and one for each graph that script has saved
+//! (see [`saved`]). Files are written beside and renamed, and never changed after that. What is read is checked against a hash with the same
+//! secret; any doubt is a miss, and what is written without success is as if it had not been tried. So no state of the folder makes a load
+//! fail.
 //!
 //! A process has one cache: what its constants are known by depends on the secret.
 
+mod ahead;
+mod content;
 mod entry;
 mod findings;
 mod saved;
+mod structures;
 mod whole;
 
 use crate::error::{self, Error, Result};
 use crate::{memory, thread};
 use entry::{Missing, is_safe};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
@@ -24,9 +30,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+pub use ahead::{ModelCache, decoded as wanted_in};
 pub use entry::{Stored, checked, write};
 pub use findings::decoded as findings_in;
 pub use saved::{Constant, Graph, Listed as SavedListed, Name, Saved, read_anything, write_anything};
+pub use structures::MOST_OF_STRUCTURE;
 pub use whole::{read as read_whole_from, read_whole, write_whole};
 
 /// Less is packed faster than it is found in a folder.
@@ -45,17 +53,21 @@ const SECRET: &str = "secret";
 enum Kind {
     Packing,
     Findings,
+    Structure,
+    Wanted,
     /// That script has saved.
     Graph,
 }
 
 impl Kind {
-    const ALL: [Kind; 3] = [Kind::Packing, Kind::Findings, Kind::Graph];
+    const ALL: [Kind; 5] = [Kind::Packing, Kind::Findings, Kind::Structure, Kind::Wanted, Kind::Graph];
 
     fn ending(self) -> &'static str {
         match self {
             Kind::Packing => "packed",
             Kind::Findings => "hashes",
+            Kind::Structure => "structure",
+            Kind::Wanted => "wanted",
             Kind::Graph => "graph",
         }
     }
@@ -76,6 +88,10 @@ pub struct DiskCache {
     most_bytes: u64,
     writing: Mutex<Writing>,
     has_written: Condvar,
+    /// Whether files are mapped, and not read.
+    maps: bool,
+    /// The lists of packings that were opened ahead.
+    read_ahead: Mutex<HashSet<u128>>,
     hits: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
@@ -161,12 +177,15 @@ impl DiskCache {
         }
         let secret = secret_of(&folder).map_err(|error| fail(&error))?;
         let most_bytes = std::env::var("WEBNN_CACHE_BYTES").ok().and_then(|text| text.parse().ok()).unwrap_or(MOST_BYTES);
+        let maps = content::maps_files_in(&folder);
         Ok(DiskCache {
             folder,
+            maps,
             secret,
             most_bytes,
             writing: Mutex::default(),
             has_written: Condvar::new(),
+            read_ahead: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
@@ -178,12 +197,15 @@ impl DiskCache {
         self.folder.join(format!("{key:032x}.{}", kind.ending()))
     }
 
-    /// So many bytes with this key, if they are there and as they were written.
-    pub fn find(&self, key: u128, length: usize) -> Option<Stored> {
-        let found = self.open_file(Kind::Packing, key, length..=length);
-        let count = if found.is_some() { &self.hits } else { &self.misses };
+    /// A packing of so many bytes, if it is there and as it was written.
+    fn open_packing(&self, key: u128, length: usize) -> Option<Stored> {
+        self.open_file(Kind::Packing, key, length..=length)
+    }
+
+    /// Counts a packing that was wanted.
+    fn count(&self, is_found: bool) {
+        let count = if is_found { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
-        found
     }
 
     /// A file of so many bytes, if it is as it was written. One that is not goes.
@@ -204,7 +226,7 @@ impl DiskCache {
     }
 
     /// Has a packing written by a thread of the cache's own.
-    pub fn offer(self: &Arc<Self>, key: u128, bytes: Offered) {
+    fn offer(self: &Arc<Self>, key: u128, bytes: Offered) {
         self.offer_file(Kind::Packing, key, bytes);
     }
 
@@ -433,6 +455,13 @@ mod tests {
     impl Drop for Folder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    impl DiskCache {
+        /// What a model without a file finds.
+        fn find(self: &Arc<Self>, key: u128, length: usize) -> Option<Stored> {
+            ModelCache::new(self.clone()).find(key, length)
         }
     }
 

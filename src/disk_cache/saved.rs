@@ -15,10 +15,11 @@
 //! that the head has: most are never looked at, because what was packed of them is found by these hashes. Nothing is known of the
 //! description here but its length: whoever reads it checks it.
 
+use super::content::Content;
 use super::entry::{is_safe, mark_used};
 use super::{DiskCache, Kind, LEFT_OVER, list, write_beside};
 use crate::error::{self, Error, Result};
-use crate::memory::{self, Check, Finding, Kept, MappedFile, Store, filled, identity_with};
+use crate::memory::{self, Check, Finding, Kept, Store, filled, identity_with};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -79,11 +80,11 @@ pub struct Listed {
     pub bytes: u64,
 }
 
-/// A file that is mapped.
+/// A file, mapped where it may be.
 struct OpenFile {
-    /// Before the mapping.
+    /// Before the bytes.
     _kept: Kept,
-    map: MappedFile,
+    content: Content,
     secret: u64,
     path: PathBuf,
 }
@@ -232,7 +233,7 @@ impl SavedConstant {
 
 impl Check for SavedConstant {
     fn unchecked(&self) -> &[u8] {
-        &self.file.map.as_ref()[self.row.range()]
+        &self.file.content.as_ref()[self.row.range()]
     }
 
     fn check(&self) -> Result<()> {
@@ -410,12 +411,13 @@ fn parsed(mut rest: &[u8], length: u64) -> Option<Head> {
 
 fn mapped(head: Head, file: &File, path: &Path, secret: u64) -> Result<Saved, Missing> {
     let Head { label, description, constants, .. } = head;
-    let map = MappedFile::new(file).map_err(|_| Missing::NotThere)?;
+    let length = file.metadata().map_err(|_| Missing::NotThere)?.len();
+    let content = Content::of(file, length).map_err(|_| Missing::NotThere)?;
     // It may have been cut short since its length was looked at.
-    if constants.iter().any(|row| row.range().end > map.as_ref().len()) {
+    if constants.iter().any(|row| row.range().end > content.as_ref().len()) {
         return Err(Missing::Damaged);
     }
-    let kept = Kept::new(map.as_ref());
+    let kept = Kept::new(content.as_ref());
     if memory::seed() == secret {
         let finding = |&Row { offset, length, identity, greatest }: &Row| {
             let identity = Some(identity);
@@ -423,7 +425,7 @@ fn mapped(head: Head, file: &File, path: &Path, secret: u64) -> Result<Saved, Mi
         };
         kept.remember(|| (Box::new(Nowhere), constants.iter().map(finding).collect()));
     }
-    let file = Arc::new(OpenFile { _kept: kept, map, secret, path: path.to_owned() });
+    let file = Arc::new(OpenFile { _kept: kept, content, secret, path: path.to_owned() });
     Ok(Saved { label, description, constants, file })
 }
 

@@ -2,19 +2,21 @@
 
 use super::call::Call;
 use super::script::Value;
-use crate::disk_cache::{self, DiskCache};
+use crate::disk_cache::{self, DiskCache, ModelCache};
 use crate::error::{Error, Kind, Result};
 use crate::graph::Shared;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Has the graphs of a model use the cache in this folder, if it is named. A folder that cannot be used is as if it were empty.
+/// Has the graphs of a model use the cache in this folder, or that of all graphs if it is not named. A folder that cannot be used is as if it were
+/// empty.
 ///
 /// # Errors
 /// When the process has a cache in another folder.
-pub fn attach(shared: &Shared, folder: &str) -> Result<()> {
-    usable(folder)?.into_iter().for_each(|cache| shared.attach(cache));
-    Ok(())
+pub fn attach(shared: &Shared, folder: &str) -> Result<Option<Arc<ModelCache>>> {
+    let cache = usable(folder)?.or_else(DiskCache::of_all_graphs).map(ModelCache::new);
+    cache.iter().for_each(|cache| shared.attach(cache.clone()));
+    Ok(cache)
 }
 
 /// The cache in this folder, if it is named and can be used.

@@ -9,7 +9,7 @@ use super::handles::Handle;
 use super::script::{Scope, Type, Value, internal};
 use super::settle::{Outcome, Request};
 use super::values;
-use crate::disk_cache::DiskCache;
+use crate::disk_cache::{DiskCache, ModelCache};
 use crate::error::Result;
 use crate::graph::operator::Returns;
 use crate::graph::{self, ConstantBytes, Descriptor, GraphBuilder, OperandId, ops};
@@ -77,7 +77,7 @@ impl Environment {
     pub fn finish(&self, handle: Handle, outputs: Vec<(String, OperandId)>) -> Result<(Handle, graph::Graph)> {
         let (context, mut graph) = self.with_builder(handle, |builder| {
             let graph = builder.graph.build(outputs)?;
-            builder.cache.take().into_iter().for_each(|cache| graph.shared.attach(cache));
+            builder.cache.take().into_iter().for_each(|cache| graph.shared.attach(ModelCache::new(cache)));
             Ok((builder.context, graph))
         })?;
         graph.fp_math = self.with_context(context, |context| Ok(context.fp_math)).unwrap_or_default();

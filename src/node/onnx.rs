@@ -230,8 +230,12 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             watch.check()?;
             // Before anything of the model is hashed.
             let shared = Shared::default();
-            caches::attach(&shared, &cache_folder)?;
+            let cache = caches::attach(&shared, &cache_folder)?;
             let mut model = origin.open(maps, &counted)?;
+            // A GPU has no packings.
+            if let Some((cache, state)) = cache.filter(|_| !timeline.has_own_memory()).zip(model.file_state()) {
+                cache.read_ahead(state);
+            }
             let _ = reading.set(model.progress());
             if let Some(digests) = digests {
                 model.check_integrity(&digests)?;

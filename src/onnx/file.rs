@@ -1,7 +1,8 @@
 //! A model's bytes: files, or memory that the caller gave.
 
-use super::protobuf::{EXTERNAL, GraphProto, NodeProto};
-use super::source;
+use super::protobuf::{EXTERNAL, GraphProto, ModelProto, NodeProto};
+use super::source::{self, Opened};
+use super::stored_structure::StoredStructure;
 use super::structure::{self, malformed};
 use crate::error::{Error, Kind, Result};
 use crate::memory::{Data, Pin, Place, read_of, unreadable};
@@ -11,7 +12,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 type External = Mutex<HashMap<String, Bytes>>;
 
@@ -55,8 +56,9 @@ const PIECE: usize = 4 << 20;
 pub struct Model {
     /// Data of large tensors may be absent: see [`Data`].
     pub(super) bytes: Bytes,
-    /// Of all else.
-    _structure: Vec<Pin>,
+    /// Of all else, unless the cache has it.
+    structure: OnceLock<Vec<Pin>>,
+    stored: Option<StoredStructure>,
     /// Files are mapped.
     maps: bool,
     /// The real folders that files of external data may lie in: the one where the model was named and, where that is a link,
@@ -74,7 +76,7 @@ pub struct Model {
 
 impl Model {
     /// Opens a file. It is read but for the data of large tensors, which is read when it is needed: if the file has changed by then, that
-    /// is an error.
+    /// is an error. Where the cache has the structure, nothing is read.
     ///
     /// # Errors
     /// `OperationError` when it cannot be read; `UnknownError` when the system has no thread to read it.
@@ -92,23 +94,18 @@ impl Model {
     }
 
     fn open_as(path: &Path, maps: bool) -> Result<Model> {
-        let bytes = bytes_of(path, maps)?;
-        let structure = structure::read(&bytes)?;
+        let Opened { bytes, state } = opened(path, maps)?;
         let mut folders = vec![resolve(folder(path))?];
         let real = folder(&resolve(path)?).to_owned();
         if !folders.contains(&real) {
             folders.push(real);
         }
-        Ok(Model {
-            bytes,
-            _structure: structure,
-            maps,
-            folders,
-            external: Arc::default(),
-            required: None,
-            made: Mutex::default(),
-            own_nodes: 0..0,
-        })
+        let stored = StoredStructure::of(state);
+        let model = Model { stored, maps, folders, ..Model::of_shared(bytes) };
+        if !model.stored.as_ref().is_some_and(StoredStructure::is_there) {
+            model.read_structure()?;
+        }
+        Ok(model)
     }
 
     /// A model in memory. It can have no external data but what is provided.
@@ -120,13 +117,42 @@ impl Model {
     pub fn of_shared(bytes: Bytes) -> Model {
         Model {
             bytes,
-            _structure: Vec::new(),
+            structure: OnceLock::new(),
+            stored: None,
             maps: false,
             folders: Vec::new(),
             external: Arc::default(),
             required: None,
             made: Mutex::default(),
             own_nodes: 0..0,
+        }
+    }
+
+    /// Reads all of a file but the data of large tensors, which [`Model::bytes`] has then.
+    ///
+    /// # Errors
+    /// As [`Model::open`].
+    pub(super) fn read_structure(&self) -> Result<()> {
+        if self.structure.get().is_none() {
+            let _ = self.structure.set(structure::read(&self.bytes)?);
+        }
+        Ok(())
+    }
+
+    /// What tells the state of its file from all others, where the process has a cache and a change would show.
+    pub fn file_state(&self) -> Option<&[u8]> {
+        self.stored.as_ref().map(StoredStructure::state)
+    }
+
+    /// The decoded model, if the cache has it and its structure takes at most so many bytes of memory.
+    pub(super) fn stored(&self, most: usize) -> Option<ModelProto> {
+        self.stored.as_ref()?.read(&self.bytes, most)
+    }
+
+    /// Has the cache keep the decoded model for later processes.
+    pub(super) fn store(&self, decoded: &mut ModelProto) {
+        if let Some(stored) = &self.stored {
+            stored.keep(decoded, &self.bytes);
         }
     }
 
@@ -177,7 +203,7 @@ impl Model {
     /// # Errors
     /// `OperationError` when it cannot be read, and as [`Model::provide`].
     pub fn provide_file(&mut self, location: &str, path: &Path) -> Result<()> {
-        self.keep(location, bytes_of(path, self.maps)?)
+        self.keep(location, opened(path, self.maps)?.bytes)
     }
 
     fn keep(&self, location: &str, bytes: Bytes) -> Result<()> {
@@ -278,7 +304,7 @@ impl Model {
                 ),
             ));
         }
-        let bytes = bytes_of(&confine(&self.folders, location)?, self.maps)?;
+        let Opened { bytes, .. } = opened(&confine(&self.folders, location)?, self.maps)?;
         self.check_external(location, &bytes)?;
         external.insert(plain(location).to_owned(), bytes.clone());
         Ok(bytes)
@@ -347,7 +373,7 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|error| unreadable(path, error))
 }
 
-fn bytes_of(path: &Path, maps: bool) -> Result<Bytes> {
+fn opened(path: &Path, maps: bool) -> Result<Opened> {
     let fail = |error| unreadable(path, error);
     // Opening a pipe would wait for its other end.
     let metadata = std::fs::metadata(path).map_err(fail)?;
@@ -355,7 +381,7 @@ fn bytes_of(path: &Path, maps: bool) -> Result<Bytes> {
         return Err(Error::new(Kind::Operation, format!("{} is not a regular file", path.display())));
     }
     if metadata.len() == 0 {
-        return Ok(Bytes::new());
+        return Ok(Opened { bytes: Bytes::new(), state: None });
     }
     if maps { source::of_mapped_file(path) } else { source::of_file(path) }
 }

@@ -66,8 +66,17 @@ pub struct Input {
 /// # Errors
 /// `TypeError` when it is no protobuf message, or has no graph; `OperationError` when it would take too much memory.
 pub(super) fn decode(model: &Model, bounds: &Bounds) -> Result<ModelProto> {
-    structure::check(&model.bytes, bounds.structure(model))?;
-    let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(structure::no_message)?;
+    let most = bounds.structure(model);
+    let mut decoded = match model.stored(most) {
+        Some(decoded) => decoded,
+        None => {
+            model.read_structure()?;
+            structure::check(&model.bytes, most)?;
+            let mut decoded = ModelProto::decode(model.bytes.clone()).map_err(structure::no_message)?;
+            model.store(&mut decoded);
+            decoded
+        }
+    };
     let graph = decoded.graph.as_mut().ok_or_else(|| malformed("it has no graph"))?;
     // PyTorch's exporter names a value twice that the module returns twice; outputs are found by their names, so once is enough.
     let mut names = HashSet::new();

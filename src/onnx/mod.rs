@@ -52,6 +52,7 @@ mod refusal;
 mod shapes;
 mod source;
 mod step;
+mod stored_structure;
 mod structure;
 mod summary;
 mod tensor;
@@ -77,6 +78,7 @@ pub use random::{Random, Stream};
 pub use refusal::{ImportError, RefusedNode};
 pub use source::find as find_bytes;
 pub use step::{Body, Repetition, Step, StepKind, evaluate};
+pub use stored_structure::{read_any_structure, structure_survives};
 pub use summary::{Summary, summarize};
 pub use tensor::Tensor;
 

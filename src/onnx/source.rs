@@ -47,12 +47,21 @@ static FILES: LazyLock<Once<(FileState, bool), Arc<Content>>> = LazyLock::new(On
 /// By length and what they are.
 static IN_MEMORY: LazyLock<Once<(usize, u128), Arc<Content>>> = LazyLock::new(Once::default);
 
-/// The bytes of a file that was just opened. What an earlier process has found out about it is known, if there is a cache.
-fn with_findings(content: Arc<Content>, state: &FileState) -> Bytes {
-    if let (Some(cache), Some(state)) = (DiskCache::opened(), state.lasting()) {
-        content.kept.remember(|| cache.findings_of(&state));
+/// A file that was just opened.
+#[derive(Debug)]
+pub struct Opened {
+    pub bytes: Bytes,
+    /// What tells its state from all others, for later processes, too, where a change would show.
+    pub state: Option<Vec<u8>>,
+}
+
+/// What an earlier process has found out about the bytes is known, if there is a cache.
+fn with_findings(content: Arc<Content>, state: &FileState) -> Opened {
+    let state = state.lasting();
+    if let (Some(cache), Some(state)) = (DiskCache::opened(), &state) {
+        content.kept.remember(|| cache.findings_of(state));
     }
-    Bytes::from_owner(Owner(content))
+    Opened { bytes: Bytes::from_owner(Owner(content)), state }
 }
 
 /// Fewer bytes are not worth being looked for.
@@ -63,7 +72,7 @@ const WORTH_SHARING: usize = 64 << 10;
 ///
 /// # Errors
 /// `OperationError` when it cannot be opened; `UnknownError` when the system has no thread to wait for its clock.
-pub fn of_file(path: &Path) -> Result<Bytes> {
+pub fn of_file(path: &Path) -> Result<Opened> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let state = FileState::of(path, &file)?;
     let new = || Ok(Arc::new(Content::new(OfFile(FileBytes::new(file, path, state.clone())?))));
@@ -74,7 +83,7 @@ pub fn of_file(path: &Path) -> Result<Bytes> {
 ///
 /// # Errors
 /// As [`of_file`].
-pub fn of_mapped_file(path: &Path) -> Result<Bytes> {
+pub fn of_mapped_file(path: &Path) -> Result<Opened> {
     let cannot = |error| unreadable(path, error);
     let file = File::open(path).map_err(cannot)?;
     let state = FileState::of(path, &file)?;
@@ -131,12 +140,13 @@ mod tests {
         let first = |bytes: &Bytes| Data::from(bytes.clone())[0];
         for open in [of_file, of_mapped_file] {
             write(1);
-            let (one, same) = (open(&path).unwrap(), open(&path).unwrap());
+            let open = || open(&path).unwrap().bytes;
+            let (one, same) = (open(), open());
             assert_eq!(one.as_ptr(), same.as_ptr());
             // Another file of that name, as programs that replace a file write it.
             std::fs::remove_file(&path).unwrap();
             write(2);
-            let other = open(&path).unwrap();
+            let other = open();
             assert_ne!(one.as_ptr(), other.as_ptr());
             assert_eq!((first(&one), first(&other)), (1, 2));
             std::fs::remove_file(&path).unwrap();
@@ -148,7 +158,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("webnn-node-written-{}", std::process::id()));
         for with in 1..10 {
             std::fs::write(&path, [with; 5000]).unwrap();
-            assert_eq!(Data::from(of_file(&path).unwrap())[..], [with; 5000]);
+            assert_eq!(Data::from(of_file(&path).unwrap().bytes)[..], [with; 5000]);
         }
         std::fs::remove_file(&path).unwrap();
     }

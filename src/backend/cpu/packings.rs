@@ -8,7 +8,7 @@
 
 use super::dispatch::{Problem, Target};
 use super::kernels::Caches;
-use crate::disk_cache::{DiskCache, Stored, WORTH_STORING};
+use crate::disk_cache::{ModelCache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
 use crate::memory::{self, Bytes, Charge, Lending, Once, Usage, Use};
 use std::cell::RefCell;
@@ -101,7 +101,7 @@ impl Key {
 
 /// What kernels are being built for on this thread.
 struct Building {
-    cache: Option<(Arc<DiskCache>, Caches)>,
+    cache: Option<(Arc<ModelCache>, Caches)>,
     packings: Arc<Packings>,
     usage: Arc<Usage>,
     step: Option<Step>,
@@ -156,7 +156,7 @@ impl Packings {
 pub fn within<R>(
     packings: &Arc<Packings>,
     usage: &Arc<Usage>,
-    cache: Option<(Arc<DiskCache>, Caches)>,
+    cache: Option<(Arc<ModelCache>, Caches)>,
     build: impl FnOnce() -> R,
 ) -> R {
     struct Restore(Option<Building>);
@@ -238,8 +238,11 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
             return lent(found, usage);
         }
         if let Some(found) = stored.as_ref().and_then(|(cache, key)| cache.find(*key, length)) {
-            let charge = Some(usage.charge(Use::Mapped, length).into());
-            let packed = Arc::new(Packed { bytes: Content::Stored(found), charge });
+            let charge =
+                if found.is_mapped() { Ok(usage.charge(Use::Mapped, length)) } else { usage.reserve(Use::Packed, length) };
+            // The build ends with the error.
+            let charge = charge.unwrap_or_else(|error| resume_unwind(Box::new(error)));
+            let packed = Arc::new(Packed { bytes: Content::Stored(found), charge: Some(charge.into()) });
             return lent(packings.0.keep(key.clone(), packed, |_| true), usage);
         }
     }

@@ -13,7 +13,7 @@ use crate::backend::cpu::profile::Profile;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::run_time::RunTime;
 use crate::compiler::Schedule;
-use crate::disk_cache::DiskCache;
+use crate::disk_cache::{DiskCache, ModelCache};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
 use crate::memory::{Together, Usage, Use, is_mapped, is_of_file, let_go, side_by_side, store_findings};
@@ -177,14 +177,15 @@ impl Executable {
         let expected = constants.iter().map(ConstantBytes::len).sum();
         // Later graphs of a model find most of it packed, and huge pages for the rest would be empty.
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
-        let cache = schedule.shared.attached::<DiskCache>().or_else(DiskCache::of_all_graphs).map(|cache| (cache, target.caches));
-        let is_cached = cache.is_some();
-        let (counted, lent) = packings::within(Packings::of_process(), usage, cache, || {
+        let cache = schedule.shared.attached::<ModelCache>().or_else(|| DiskCache::of_all_graphs().map(ModelCache::new));
+        let of_target = cache.clone().map(|cache| (cache, target.caches));
+        let (counted, lent) = packings::within(Packings::of_process(), usage, of_target, || {
             let counted = side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))?;
             Ok::<_, Error>((counted, packings::take_lent()))
         })?;
-        if is_cached {
+        if let Some(cache) = cache {
             store_findings();
+            cache.end();
         }
         of_model.has_kernels.store(true, Ordering::Relaxed);
         hiding::mark(&mut steps, &schedule);
