@@ -80,9 +80,9 @@ class ML {
         operator: 'createContext',
         label,
         context: undefined,
-        arrive: (made) => {
-          if (idle !== undefined) native.keepIdleFor(made.context, idle);
-          return createContext(made.context, made.accelerated, made.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache });
+        arrive: (created) => {
+          if (idle !== undefined) native.keepIdleFor(created.context, idle);
+          return createContext(created.context, created.accelerated, created.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache });
         },
       };
       return begin(entry, (request) => {

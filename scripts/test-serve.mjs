@@ -66,8 +66,8 @@ async function environment(name, requirements) {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return { python };
   console.log(`installing ${path.basename(requirements)} from PyPI`);
   const keep = { stdout: 'keep', stderr: 'keep', limitSeconds: 8 * minutes };
-  const made = await run('python3', ['-m', 'venv', '--clear', place], keep);
-  if (made.code !== 0) return { reason: `python3 -m venv: ${trouble(made, 8 * minutes)}` };
+  const result = await run('python3', ['-m', 'venv', '--clear', place], keep);
+  if (result.code !== 0) return { reason: `python3 -m venv: ${trouble(result, 8 * minutes)}` };
   // Compiling all that is installed takes as long again, and the clients load little of it.
   const options = ['--no-compile', '--quiet', '--disable-pip-version-check'];
   const installed = await run(python, ['-m', 'pip', 'install', ...options, '--requirement', requirements], keep);

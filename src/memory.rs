@@ -291,10 +291,10 @@ pub fn require(bytes: usize) -> Result<()> {
 /// `UnknownError` when there is no memory for them.
 pub fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     require(count.saturating_mul(size_of::<T>()))?;
-    let mut made = Vec::new();
-    made.try_reserve_exact(count).map_err(|_| cannot_be_had(count.saturating_mul(size_of::<T>())))?;
-    made.resize(count, value);
-    Ok(made)
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| cannot_be_had(count.saturating_mul(size_of::<T>())))?;
+    list.resize(count, value);
+    Ok(list)
 }
 
 /// Makes room for so many more elements in a collection whose length somebody else decides.

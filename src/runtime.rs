@@ -24,11 +24,11 @@ fn handle() -> Result<Handle> {
         return Ok(handle.clone());
     }
     let failed = |error| Error::new(Kind::Unknown, format!("no runtime for files and timers can be had: {error}"));
-    let made = Builder::new_current_thread().enable_time().build().map_err(failed)?;
-    let handle = made.handle().clone();
+    let built = Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let handle = built.handle().clone();
     // The thread serves the runtime for as long as the process runs.
-    thread::start("webnn files", move || made.block_on(std::future::pending::<()>()))?;
-    *runtime = Some(handle.clone());
+    thread::start("webnn files", move || built.block_on(std::future::pending::<()>()))?;
+    *built = Some(handle.clone());
     Ok(handle)
 }
 

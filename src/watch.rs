@@ -59,7 +59,7 @@ struct Watched {
     /// Where they are wanted.
     steps: Option<Mutex<Vec<StepTime>>>,
     graphs: AtomicUsize,
-    made: Instant,
+    created: Instant,
 }
 
 const WAITING: u8 = 0;
@@ -176,7 +176,7 @@ impl Watch {
             timer: Mutex::default(),
             steps: options.with_steps.then(Mutex::default),
             graphs: AtomicUsize::new(0),
-            made: Instant::now(),
+            created: Instant::now(),
         })))
     }
 
@@ -255,7 +255,7 @@ impl Watch {
             && watched.state.load(Ordering::SeqCst) == WAITING
         {
             // The timer may be late.
-            if watched.made.elapsed() >= timeout {
+            if watched.created.elapsed() >= timeout {
                 watched.expire();
             } else if watched.state.compare_exchange(WAITING, BEGUN, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 drop(lock(&watched.timer).take());
@@ -307,7 +307,7 @@ impl Watch {
         let Some(watched) = &self.0 else { return };
         let Some(steps) = &watched.steps else { return };
         let DoneStep { operator, label, number, began, ended, thread } = step;
-        let since = |time: Instant| time.saturating_duration_since(watched.made).as_nanos() as u64;
+        let since = |time: Instant| time.saturating_duration_since(watched.created).as_nanos() as u64;
         let (began, ended) = (since(began), since(ended));
         lock(steps).push(StepTime { operator, label, number, began, ended, thread, description });
     }
@@ -318,7 +318,7 @@ impl Watch {
         let Some(steps) = &own.steps else { return };
         let first = own.graphs.fetch_add(theirs.graphs.load(Ordering::Relaxed), Ordering::Relaxed);
         // What is done for this was asked for before.
-        let later = theirs.made.saturating_duration_since(own.made).as_nanos() as u64;
+        let later = theirs.created.saturating_duration_since(own.created).as_nanos() as u64;
         let moved = other.take_steps().into_iter().map(|step| StepTime {
             number: StepNumber { graph: first + step.number.graph, ..step.number },
             began: step.began + later,

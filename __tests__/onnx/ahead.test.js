@@ -12,7 +12,7 @@ describe('which ones', () => {
   const lengths = (ahead) => {
     const found = [];
     for (let shapes = ahead.next(); shapes !== undefined; shapes = ahead.next()) {
-      ahead.made();
+      ahead.created();
       found.push(shapes[0].join('x'));
     }
     return found;

@@ -78,7 +78,7 @@ class Ahead {
   }
 
   /** A plan was made ahead. */
-  made() {
+  created() {
     this.#unused++;
   }
 

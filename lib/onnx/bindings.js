@@ -325,7 +325,7 @@ async function graphBindings(model, plan, givenInputs, givenOutputs) {
     if (unknown !== undefined) {
       throw typeError('createBindings', label, `${argument}: found ${quote(unknown)}, allowed ${[...known].map(quote).join(', ') || 'no name'}`);
     }
-    const made = signatures.map(async (signature) => {
+    const tensors = signatures.map(async (signature) => {
       const { name, dataType, shape } = signature;
       if (!Object.hasOwn(given, name) || given[name] === undefined) {
         // Both may be exchanged, so both can be written and read.
@@ -335,7 +335,7 @@ async function graphBindings(model, plan, givenInputs, givenOutputs) {
       }
       return [name, checkTensor(argument, label, signature, given[name])];
     });
-    return Object.fromEntries(await allOf(made));
+    return Object.fromEntries(await allOf(tensors));
   };
   try {
     const used = model.inputs.filter(({ name }) => plan.graphState.inputs.has(name));

@@ -44,12 +44,12 @@ async function deliver(model, results, places, given) {
     if (ArrayBuffer.isView(place)) fill(model, name, results[name], place, given.passed[model.pastOf.get(name)]);
   }
   if (!usesDevice(places)) return results;
-  const made = Object.entries(results).flatMap(([name, result]) => (result?.tensor === undefined || result.tensor === places.get(name) ? [] : result.tensor));
+  const created = Object.entries(results).flatMap(([name, result]) => (result?.tensor === undefined || result.tensor === places.get(name) ? [] : result.tensor));
   try {
-    const moved = Object.entries(results).map(async ([name, result]) => [name, await onDevice(model, name, result, places.get(name), made)]);
+    const moved = Object.entries(results).map(async ([name, result]) => [name, await onDevice(model, name, result, places.get(name), created)]);
     return Object.fromEntries(await allOf(moved));
   } catch (error) {
-    for (const tensor of made) tensor.destroy();
+    for (const tensor of created) tensor.destroy();
     throw error;
   }
 }
@@ -71,7 +71,7 @@ function fill({ label }, name, result, array, past) {
 }
 
 /** Puts a result into a tensor, if it is to be one and is not there. */
-async function onDevice({ label, context }, name, result, place, made) {
+async function onDevice({ label, context }, name, result, place, created) {
   if (!isOnDevice(place) || result === null || Array.isArray(result) || result.tensor === place) return result;
   const { dataType, shape, tensor } = result;
   if (tensor !== undefined) {
@@ -87,7 +87,7 @@ async function onDevice({ label, context }, name, result, place, made) {
   let target = place;
   if (target === DEVICE) {
     target = await context.createTensor({ dataType, shape, readable: true, writable: true });
-    made.push(target);
+    created.push(target);
   }
   context.writeTensor(target, bytesOf(data));
   return { dataType, shape, tensor: target };

@@ -121,16 +121,16 @@ class Plans {
       making.isOver = true;
     };
     const plan = this.#plan(operator, given, { watch }).then(
-      (made) => {
+      (plan) => {
         end();
         if (making.isGivenUp) {
           // It was nearly there.
-          made.retire();
+          plan.retire();
           throw givenUp();
         }
-        this.#keep(made);
+        this.#keep(plan);
         if (given.lengths === undefined) this.#ahead?.met(shapes);
-        return made;
+        return plan;
       },
       (error) => {
         end();
@@ -167,7 +167,7 @@ class Plans {
           if (this.#isClosed || this.#isFull || this.#plans.has(next.key) || this.#making.has(next.key)) plan.retire();
           else {
             plan.isAhead = true;
-            this.#ahead.made();
+            this.#ahead.created();
             this.#keep(plan);
           }
         } catch {

@@ -107,9 +107,9 @@ async function newTensors({ context, graphState }, values) {
     [...list].map(async ([name, { dataType, shape }]) => {
       into[name] = await context.createTensor({ dataType: dataTypes[dataType], shape, ...options, label: name });
     });
-  const made = [...create(tensors.inputs, graphState.inputs, { writable: true }), ...create(tensors.outputs, graphState.outputs, { readable: true })];
+  const creations = [...create(tensors.inputs, graphState.inputs, { writable: true }), ...create(tensors.outputs, graphState.outputs, { readable: true })];
   try {
-    await allOf(made);
+    await allOf(creations);
     write(context, tensors, values);
   } catch (error) {
     release(tensors);
@@ -175,7 +175,7 @@ async function runOnDevice({ label }, plan, given, wish) {
   const isWanted = (name) => wanted === undefined || wanted.has(name);
   // The tensors that go with the run, and those that the caller gets.
   const own = [];
-  const made = [];
+  const returned = [];
   const create = async ({ dataType, shape }, list) => {
     const tensor = await context.createTensor({ dataType: dataTypes[dataType], shape, readable: true, writable: true });
     list.push(tensor);
@@ -194,7 +194,7 @@ async function runOnDevice({ label }, plan, given, wish) {
   };
   const bindOutput = async ([name, binding]) => {
     const place = isWanted(name) ? places?.get(name) : undefined;
-    bound.outputs[name] = place === DEVICE ? await create(binding, made) : isOnDevice(place) ? place : await create(binding, own);
+    bound.outputs[name] = place === DEVICE ? await create(binding, returned) : isOnDevice(place) ? place : await create(binding, own);
   };
   const result = async ({ name, dataType, shape, known }) => {
     const tensor = bound.outputs[name];
@@ -210,7 +210,7 @@ async function runOnDevice({ label }, plan, given, wish) {
     else if (graphState.outputs.size > 0) await dispatchFor(plan, bound, label, wish);
     return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
   } catch (error) {
-    for (const tensor of made) tensor.destroy();
+    for (const tensor of returned) tensor.destroy();
     throw error;
   } finally {
     for (const tensor of own) tensor.destroy();

@@ -83,10 +83,10 @@ function tensorOf(contextState, type, dims, array) {
   const dataType = dataTypes.indexOf(heldBy(type));
   const state = tensorState(contextState, { dataType, shape: [...dims], label: '', readable: true, writable: true }, false);
   const entry = { operator: 'createTensor', label: '', context: contextState, arrive: () => undefined };
-  const made = begin(entry, (request) => {
+  const creation = begin(entry, (request) => {
     state.handle = order.createTensor(request, handle, dataType, state.shape, true, true, '');
   });
-  made.catch(() => {});
+  creation.catch(() => {});
   const tensor = createTensor(state);
   object.writeTensor(tensor, bytesOf(array));
   return tensor;

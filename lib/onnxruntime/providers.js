@@ -23,15 +23,15 @@ function contextFor(options) {
   const key = JSON.stringify([options.deviceType, options.powerPreference, options.numThreads, options.fpMath, options.performance]);
   const found = contexts.get(key)?.deref();
   if (found !== undefined && !toContext(found).lost) return Promise.resolve(found);
-  let made = making.get(key);
-  if (made === undefined) {
-    made = ml.createContext(options).then((context) => {
+  let creating = making.get(key);
+  if (creating === undefined) {
+    creating = ml.createContext(options).then((context) => {
       contexts.set(key, new WeakRef(context));
       return context;
     }).finally(() => making.delete(key));
-    making.set(key, made);
+    making.set(key, creating);
   }
-  return made;
+  return creating;
 }
 
 /** The context of a GPUDevice of the program's; sessions on it share it. @type {WeakMap<object, Promise<object>>} */
@@ -40,9 +40,9 @@ const ofDevices = new WeakMap();
 async function contextOn(device) {
   const found = await ofDevices.get(device)?.catch(() => undefined);
   if (found !== undefined && !toContext(found).lost) return found;
-  const made = ml.createContext(device);
-  ofDevices.set(device, made);
-  return made;
+  const creating = ml.createContext(device);
+  ofDevices.set(device, creating);
+  return creating;
 }
 
 const webgpuStrings = [

@@ -239,11 +239,11 @@ class SessionHandler {
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
     const kept = canKeep(type) ? keptOf(result, shape) : undefined;
-    return target === undefined ? this.#made(type, result, kept, this.#locations.get(name)) : filled(name, type, result, kept, target, past);
+    return target === undefined ? this.#newTensor(type, result, kept, this.#locations.get(name)) : filled(name, type, result, kept, target, past);
   }
 
   /** A new tensor for a result. */
-  #made(type, result, kept, location) {
+  #newTensor(type, result, kept, location) {
     const { shape, tensor: mlTensor } = result;
     if (kept !== undefined) {
       const isLocated = location !== undefined && canBeKept(location, type);

@@ -90,14 +90,14 @@ class DeviceTasks {
   }
 
   createTensor(number, tensor, dataType, shape) {
-    const made = this.#report(number, async () => {
+    const creation = this.#report(number, async () => {
       await ask((request) => {
         this.lend(tensor, this.#timeline.createTensor(request, this.#context, dataType, shape, true, true, ''));
       });
       return [];
     });
-    this.#unsure.add(made);
-    made.then(() => this.#unsure.delete(made));
+    this.#unsure.add(creation);
+    creation.then(() => this.#unsure.delete(creation));
   }
 
   shareTensor(number, tensor, to) {

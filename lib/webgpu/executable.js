@@ -52,15 +52,15 @@ class Pipelines {
   get(device, label, code) {
     const found = this.#kept.get(code);
     if (found !== undefined) return found;
-    const made = make(device, label, code);
-    this.#kept.set(code, made);
+    const pipeline = make(device, label, code);
+    this.#kept.set(code, pipeline);
     this.#length += code.length;
     for (const [oldest] of this.#kept) {
       if (this.#length <= Pipelines.MOST) break;
       this.#remove(oldest);
     }
-    made.catch(() => this.#remove(code));
-    return made;
+    pipeline.catch(() => this.#remove(code));
+    return pipeline;
   }
 
   #remove(code) {
@@ -228,9 +228,9 @@ class Executable {
     };
     const given = inputs.map((input) => {
       if (input instanceof Part) return input;
-      const made = make(input.byteLength, COPY_DST);
-      writeBytes(device, made.buffer, input);
-      return made;
+      const entry = make(input.byteLength, COPY_DST);
+      writeBytes(device, entry.buffer, input);
+      return entry;
     });
     // Later steps may read outputs that are not wanted.
     const taken = this.outputLengths.map((length, i) => (wanted[i] instanceof Part ? wanted[i] : make(length, COPY_SRC)));
@@ -329,16 +329,16 @@ async function createExecutable(device, pipelines, source, description, inputs, 
   const parsed = parse(description.dispatches);
   const firstStep = new Map();
   parsed.forEach(({ shader, step }) => firstStep.has(shader) || firstStep.set(shader, step));
-  const made = [];
+  const compiling = [];
   for (let shader = 0; shader < shaders.length; shader++) {
     await slices.next();
     ask();
     const step = firstStep.get(shader);
     const pipeline = pipelines.get(device, shaders[shader], source.shaderText(shader));
-    made.push(pipeline.catch((failure) => {
+    compiling.push(pipeline.catch((failure) => {
       throw { ...failure, message: `${named(steps[step], stepLabels[step])}: ${failure.message}` };
     }));
-    made[shader].catch(() => {});
+    compiling[shader].catch(() => {});
   }
   const own = { constants: [], arena: undefined, sizes: undefined };
   try {
@@ -357,7 +357,7 @@ async function createExecutable(device, pipelines, source, description, inputs, 
       own.sizes = await store.constant(undefined, sizes.byteLength, () => buffer(device, sizes.byteLength, UNIFORM | COPY_DST, `${label} (sizes)`));
       writeBytes(device, own.sizes.buffer, new Uint8Array(sizes));
     }
-    const ready = await Promise.all(made);
+    const ready = await Promise.all(compiling);
     /** @type {Dispatch[]} */
     const dispatches = [];
     const add = ({ step, shader, grid, places, looksAt, memory }) => {
@@ -409,18 +409,18 @@ function requireSize({ limits: { maxBufferSize } }, byteLength) {
 /** Piece by piece: memory that is mapped when it is made is cleared at once, on this thread. */
 async function upload(device, source, constant, byteLength, { label, piece, slices, ask }) {
   await slices.next();
-  const made = await buffer(device, byteLength, STORAGE | COPY_DST, `${label} (constant ${constant})`);
+  const result = await buffer(device, byteLength, STORAGE | COPY_DST, `${label} (constant ${constant})`);
   try {
     for (let offset = 0; offset < byteLength; offset += PIECE) {
       await slices.next();
       ask();
       const part = piece.subarray(0, Math.min(PIECE, byteLength - offset));
       source.copyConstant(constant, offset, part);
-      writeBytes(device, made, part, offset);
+      writeBytes(device, result, part, offset);
     }
-    return made;
+    return result;
   } catch (error) {
-    made.destroy();
+    result.destroy();
     throw error;
   }
 }

@@ -75,10 +75,10 @@ class GraphMemory {
       const found = await there.catch(() => undefined);
       if (found?.uses > 0) return found.share();
     }
-    const made = this.#hold('graphs', byteLength, make, () => this.#constants.delete(name));
-    this.#constants.set(name, made);
-    made.catch(() => this.#constants.delete(name));
-    return made;
+    const held = this.#hold('graphs', byteLength, make, () => this.#constants.delete(name));
+    this.#constants.set(name, held);
+    held.catch(() => this.#constants.delete(name));
+    return held;
   }
 
   /**
@@ -90,11 +90,11 @@ class GraphMemory {
   async arena(model, byteLength, make) {
     const there = model === undefined ? undefined : this.#arenas.get(model);
     if (there?.buffer.size >= byteLength) return there.share();
-    const made = await this.#hold('scratch', byteLength, make, () => {
-      if (this.#arenas.get(model) === made) this.#arenas.delete(model);
+    const held = await this.#hold('scratch', byteLength, make, () => {
+      if (this.#arenas.get(model) === held) this.#arenas.delete(model);
     });
-    if (model !== undefined) this.#arenas.set(model, made);
-    return made;
+    if (model !== undefined) this.#arenas.set(model, held);
+    return held;
   }
 }
 

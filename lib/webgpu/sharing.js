@@ -175,12 +175,12 @@ function copyOut(tensor, device, operator, shown) {
     const copy = async () => {
       await ask((read) => order.timeline.readTensor(read, handle, bytes, 0));
       requireThere();
-      const made = checked(device, () => {
+      const creation = checked(device, () => {
         const descriptor = { label: shown, size: bufferSize(byteLength), usage: STORAGE | COPY_SRC | COPY_DST };
         buffer = device.createBuffer(descriptor);
         writeBytes(device, buffer, new Uint8Array(bytes));
       });
-      const refused = await made.complaint;
+      const refused = await creation.complaint;
       // A device that is lost complains of nothing, and gives nothing back.
       requireThere();
       if (refused !== undefined) throw { ...refused, message: `${named(operator, label)}: ${refused.message}` };

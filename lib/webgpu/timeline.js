@@ -324,9 +324,9 @@ class DeviceTimeline {
     this.#waiting.admit('build', label);
     let program;
     const handle = this.newGraph();
-    let made;
+    let imported;
     try {
-      made = ask((inner) => {
+      imported = ask((inner) => {
         let number;
         ({ program, plan: handle.plan, number } = start(inner));
         if (number !== undefined) this.#tasks.adopt(number, handle);
@@ -337,7 +337,7 @@ class DeviceTimeline {
     }
     this.#settle(request, async () => {
       try {
-        const found = await made;
+        const found = await imported;
         // A model of which everything is known has nothing to run.
         if (found.program !== undefined) await this.open(handle, program, found.program, found.inputs.length, label);
         return found;
@@ -591,8 +591,8 @@ async function arrival(read, complaint, into) {
 }
 
 /** A GPUBuffer's own `destroy()`: an exported one has another. */
-function destroyBuffer(made) {
-  Reflect.apply(Object.getPrototypeOf(made).destroy, made, []);
+function destroyBuffer(buffer) {
+  Reflect.apply(Object.getPrototypeOf(buffer).destroy, buffer, []);
 }
 
 /** WebGPU takes no shared memory. */

@@ -228,9 +228,9 @@ fn divide(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let nodes = steps.into_iter().enumerate().map(|(i, (kind, numbers))| {
         let b = constant(graph, numbers, &shape);
         let output = if i == last { node.outputs[0] } else { graph.operand(descriptor.clone()) };
-        let made = Node { op: Binary { kind, a: value, b }.into(), label: node.label.clone(), outputs: vec![output] };
+        let node = Node { op: Binary { kind, a: value, b }.into(), label: node.label.clone(), outputs: vec![output] };
         value = output;
-        made
+        node
     });
     Some(nodes.collect())
 }

@@ -47,11 +47,11 @@ impl Budget {
     }
 
     /// Takes a result of so many bytes from the budget, if it has them.
-    pub fn take_bytes(&self, made: usize, made_from: usize, is_weight: bool) -> bool {
-        let is_small = made <= LARGE.max(made_from.saturating_mul(GROWTH));
-        match is_small && made <= self.bytes.get() {
-            true => take(&self.bytes, made),
-            false => is_weight && take(&self.weights, made),
+    pub fn take_bytes(&self, bytes: usize, operand_bytes: usize, is_weight: bool) -> bool {
+        let is_small = bytes <= LARGE.max(operand_bytes.saturating_mul(GROWTH));
+        match is_small && bytes <= self.bytes.get() {
+            true => take(&self.bytes, bytes),
+            false => is_weight && take(&self.weights, bytes),
         }
     }
 }

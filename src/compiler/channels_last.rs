@@ -272,15 +272,15 @@ impl Rewrite<'_> {
     /// Turns what divides or joins the channels of an image that has them last, or orders them anew: of a shuffle in three
     /// steps the second is all that is left to do.
     fn shuffles(&self, node: &mut Node) -> bool {
-        let made = &self.orders[node.outputs[0].0 as usize].shape;
+        let result = &self.orders[node.outputs[0].0 as usize].shape;
         match &mut node.op {
-            Op::Reshape(op) if self.is_last(op.input) && made.len() >= 4 => {
+            Op::Reshape(op) if self.is_last(op.input) && result.len() >= 4 => {
                 let given = &self.orders[op.input.0 as usize].shape;
                 let kept = |shape: &[u32]| [shape[0], shape[shape.len() - 2], shape[shape.len() - 1]];
-                if kept(given) != kept(made) {
+                if kept(given) != kept(result) {
                     return false;
                 }
-                op.new_shape = ordered(made, &to_last(made.len()));
+                op.new_shape = ordered(result, &to_last(result.len()));
                 true
             }
             Op::Transpose(op) if self.is_last(op.input) => {

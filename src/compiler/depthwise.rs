@@ -26,11 +26,11 @@ pub fn find(graph: &Graph, fusion: &Fusion, found: &mut Prologues, compilation: 
             continue;
         }
         let last = fusion.then[first].last().map_or(first, |&last| last);
-        let made = graph.nodes[last].outputs[0];
-        if uses[made.0 as usize] != 1 {
+        let result = graph.nodes[last].outputs[0];
+        if uses[result.0 as usize] != 1 {
             continue;
         }
-        let Some(reader) = readers[made.0 as usize] else { continue };
+        let Some(reader) = readers[result.0 as usize] else { continue };
         // What is before it goes with it.
         let before: Vec<usize> = found.nodes[first].iter().chain([&first]).chain(&fusion.then[first]).copied().collect();
         if compilation.capabilities.accepts(&Pattern::of(graph, &before, reader)) {
@@ -75,8 +75,8 @@ mod tests {
             let conv = Conv2d { input, filter, padding, strides, dilations, groups, input_layout, filter_layout, bias: None };
             builder.push_op(conv, "").unwrap()[0]
         };
-        let made = conv(&mut builder, x, [channels, 10, 1, 1], 1, strides);
-        let active = then(&mut builder, made);
+        let result = conv(&mut builder, x, [channels, 10, 1, 1], 1, strides);
+        let active = then(&mut builder, result);
         let y = conv(&mut builder, active, [channels, 1, 3, 3], channels, [1; 2]);
         let mut outputs = vec![("y".into(), y)];
         if is_read_otherwise {

@@ -118,8 +118,8 @@ impl Keys {
             };
             Some((graph.descriptor(*id), self.computed[id.0 as usize].or_else(known)?))
         };
-        let Some(made_from) = operands.iter().map(key).collect::<Option<Vec<_>>>() else { return };
-        for (id, key) in node.outputs.iter().zip(keys_of(&op, &made_from)) {
+        let Some(operand_keys) = operands.iter().map(key).collect::<Option<Vec<_>>>() else { return };
+        for (id, key) in node.outputs.iter().zip(keys_of(&op, &operand_keys)) {
             self.computed[id.0 as usize] = Some(key);
         }
     }
@@ -147,7 +147,7 @@ fn keys_of(op: &Op, operands: &[(&Descriptor, u128)]) -> impl Iterator<Item = u1
 ///
 /// # Errors
 /// As [`Capabilities::evaluate`].
-pub fn made_of(
+pub fn results_of(
     shared: &Shared,
     capabilities: &dyn Capabilities,
     op: Op,
@@ -155,8 +155,8 @@ pub fn made_of(
     outputs: &[&Descriptor],
 ) -> Result<Vec<ConstantBytes>> {
     let known = shared.is_of_several().then(|| {
-        let made_from: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.briefly().identity())).collect();
-        keys_of(&op, &made_from).take(outputs.len()).collect::<Vec<_>>()
+        let operand_keys: Vec<_> = operands.iter().map(|(descriptor, bytes)| (*descriptor, bytes.briefly().identity())).collect();
+        keys_of(&op, &operand_keys).take(outputs.len()).collect::<Vec<_>>()
     });
     if let Some(there) = known.iter().flatten().map(|&key| shared.computed(key)).collect::<Option<Vec<_>>>()
         && there.len() == outputs.len()
@@ -184,7 +184,7 @@ fn evaluated(
     };
     let Some(keys) = keys.filter(|_| lengths.max() >= Some(SHARED)) else { return now(capabilities, operands) };
     let depth = operands.iter().map(|(_, bytes)| bytes.depth()).max().unwrap_or(0);
-    let made = match capabilities.later().filter(|_| depth < DEPTH) {
+    let results = match capabilities.later().filter(|_| depth < DEPTH) {
         None => now(capabilities, operands)?,
         Some(later) => {
             let named = keys.iter().zip(outputs).map(|(&key, output)| (key, output.byte_length(), shared.facts(key)));
@@ -198,8 +198,8 @@ fn evaluated(
             })
         }
     };
-    keys.iter().zip(&made).for_each(|(&key, bytes)| shared.has_computed(key, bytes));
-    Ok(made)
+    keys.iter().zip(&results).for_each(|(&key, bytes)| shared.has_computed(key, bytes));
+    Ok(results)
 }
 
 /// Takes the results of a node from the budget, if it has that much.
@@ -240,8 +240,8 @@ fn compute(graph: &Graph, node: &Node, keys: Option<Vec<u128>>, compilation: &Co
     }
     let inputs: Vec<_> = operands.iter().map(|id| (graph.descriptor(*id), constant(id))).collect();
     let outputs: Vec<_> = node.outputs.iter().map(|&id| graph.descriptor(id)).collect();
-    let made = evaluated(&graph.shared, compilation.capabilities, op, &inputs, &outputs, keys);
-    made.map_err(|error| error.of(node.op.row().name, &node.label))
+    let results = evaluated(&graph.shared, compilation.capabilities, op, &inputs, &outputs, keys);
+    results.map_err(|error| error.of(node.op.row().name, &node.label))
 }
 
 /// The bytes of its input that a slice takes, if these lie one after the other.
@@ -357,15 +357,15 @@ mod tests {
             let input = builder.push_op(Cast { input: table, data_type: DataType::Float32 }, "").unwrap()[0];
             let scale = builder.scalar(DataType::Float32, Number::Double(factor)).unwrap();
             let scale = builder.push_op(Reshape { input: scale, new_shape: vec![1, 1] }, "").unwrap()[0];
-            let made = builder.push_op(Binary { kind: BinaryKind::Mul, a: input, b: scale }, "").unwrap()[0];
+            let results = builder.push_op(Binary { kind: BinaryKind::Mul, a: input, b: scale }, "").unwrap()[0];
             let x = builder.input("x", Descriptor::new(DataType::Float32, [1])).unwrap();
-            let output = builder.push_op(Binary { kind: BinaryKind::Add, a: made, b: x }, "").unwrap()[0];
+            let output = builder.push_op(Binary { kind: BinaryKind::Add, a: results, b: x }, "").unwrap()[0];
             let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
             graph.shared = shared.clone();
             let before = counts.0.get();
             let compilation = Compilation::new(&counts).with(Budget::beside(&graph, usize::MAX));
             fold(&mut graph, &compilation).unwrap();
-            match &graph.operands[made.0 as usize].source {
+            match &graph.operands[results.0 as usize].source {
                 Source::Constant(bytes) => (bytes.clone(), counts.0.get() - before),
                 other => panic!("{other:?}"),
             }
@@ -449,8 +449,8 @@ mod tests {
     fn folded(builder: &mut GraphBuilder, output: OperandId) -> (usize, usize) {
         let mut graph = builder.build(vec![("y".into(), output)]).unwrap();
         fold_all(&mut graph);
-        let made = graph.nodes.iter().map(|node| node.outputs[0]).filter(|&id| graph.is_constant(id));
-        let bytes: Vec<usize> = made.map(|id| graph.descriptor(id).byte_length()).collect();
+        let results = graph.nodes.iter().map(|node| node.outputs[0]).filter(|&id| graph.is_constant(id));
+        let bytes: Vec<usize> = results.map(|id| graph.descriptor(id).byte_length()).collect();
         (bytes.len(), bytes.iter().sum())
     }
 

@@ -9,7 +9,7 @@
 
 use super::capabilities::Capabilities;
 use super::compilation::Compilation;
-use super::fold::made_of;
+use super::fold::results_of;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, GateKind, UnaryKind};
 use crate::graph::ops::pool::Pool2dKind;
@@ -304,8 +304,8 @@ impl Rewrite<'_> {
                 let descriptor = self.with_type(own, Float32);
                 let cast = Cast { input: OperandId(0), data_type: Float32 }.into();
                 let of = [(self.graph.descriptor(own), bytes)];
-                let mut made = made_of(&self.graph.shared, self.capabilities, cast, &of, &[&descriptor])?;
-                self.graph.constant(descriptor, made.remove(0))
+                let mut results = results_of(&self.graph.shared, self.capabilities, cast, &of, &[&descriptor])?;
+                self.graph.constant(descriptor, results.remove(0))
             }
             None => self.cast(own, Float32),
         };

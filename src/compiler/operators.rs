@@ -52,17 +52,17 @@ impl Operators {
             dequantized.push(op);
         }
         // What the node before has made.
-        let mut made: Option<OperandId> = None;
+        let mut before_output: Option<OperandId> = None;
         let mut numbered = |node: &Node| {
             let mut op = node.op.clone();
             op.visit_mut(&mut |id| {
                 *id = match integer.get(id) {
-                    _ if made == Some(*id) => RUNNING,
+                    _ if before_output == Some(*id) => RUNNING,
                     Some(integer) => *integer,
                     None => add(&mut operands, *id),
                 };
             });
-            made = Some(node.outputs[0]);
+            before_output = Some(node.outputs[0]);
             op
         };
         let prologue: Vec<Op> = before.iter().map(|&position| numbered(&graph.nodes[position])).collect();

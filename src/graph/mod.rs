@@ -283,7 +283,7 @@ impl GraphBuilder {
     }
 
     /// The operator that makes an operand, if one does.
-    pub fn made_by(&self, id: OperandId) -> Option<&Op> {
+    pub fn operator_of(&self, id: OperandId) -> Option<&Op> {
         match self.operands().source(id) {
             Source::Node { node, .. } => self.nodes.get(*node as usize).map(|node| &node.op),
             _ => None,

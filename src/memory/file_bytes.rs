@@ -235,9 +235,9 @@ impl FileBytes {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let state = Mutex::new(state);
         let read = AtomicUsize::new(0);
-        let made = Arc::new(FileBytes { _memory: memory, start, length, file: Arc::new(file), path, state, blocks, read });
-        FILES.write().unwrap_or_else(PoisonError::into_inner).insert(start.addr(), Arc::downgrade(&made));
-        Ok(made)
+        let bytes = Arc::new(FileBytes { _memory: memory, start, length, file: Arc::new(file), path, state, blocks, read });
+        FILES.write().unwrap_or_else(PoisonError::into_inner).insert(start.addr(), Arc::downgrade(&bytes));
+        Ok(bytes)
     }
 
     fn place(&self) -> Place {

@@ -55,11 +55,11 @@ impl<K: Eq + Hash, V: Reference> Once<K, V> {
     }
 
     /// The value that somebody has, if it fits, or else this one, which others find from here on.
-    pub fn keep(&self, key: K, made: V, fits: impl FnOnce(&V) -> bool) -> V {
+    pub fn keep(&self, key: K, new: V, fits: impl FnOnce(&V) -> bool) -> V {
         let mut all = self.lock();
         match all.get(&key).and_then(V::upgrade).filter(fits) {
             Some(found) => found,
-            None => insert(&mut all, key, made),
+            None => insert(&mut all, key, new),
         }
     }
 
@@ -71,17 +71,17 @@ impl<K: Eq + Hash, V: Reference> Once<K, V> {
         let mut all = self.lock();
         match all.get(&key).and_then(V::upgrade) {
             Some(found) => Ok(found),
-            None => make().map(|made| insert(&mut all, key, made)),
+            None => make().map(|new| insert(&mut all, key, new)),
         }
     }
 }
 
-fn insert<K: Eq + Hash, V: Reference>(all: &mut HashMap<K, V::Weak>, key: K, made: V) -> V {
-    all.insert(key, made.downgrade());
+fn insert<K: Eq + Hash, V: Reference>(all: &mut HashMap<K, V::Weak>, key: K, new: V) -> V {
+    all.insert(key, new.downgrade());
     if all.len().is_power_of_two() {
         all.retain(|_, weak| V::is_there(weak));
     }
-    made
+    new
 }
 
 impl<K, V: Reference> std::fmt::Debug for Once<K, V> {
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn values_are_found_while_somebody_has_them() {
         let once = Once::<u32, Arc<u32>>::default();
-        let made = |value: u32| once.find_or_make(1, || Ok::<_, ()>(Arc::new(value))).unwrap();
-        let (first, second) = (made(5), made(6));
+        let new = |value: u32| once.find_or_make(1, || Ok::<_, ()>(Arc::new(value))).unwrap();
+        let (first, second) = (new(5), new(6));
         assert!(Arc::ptr_eq(&first, &second) && *first == 5 && once.has(|key| *key == 1));
         assert!(Arc::ptr_eq(&once.keep(1, Arc::new(7), |_| true), &first));
         assert_eq!(once.find_or_make(2, || Err("no")), Err("no"));

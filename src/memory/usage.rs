@@ -298,9 +298,9 @@ impl Lending {
             let bytes = self.charge.bytes;
             level.count(Use::Shared, bytes);
             let of = Arc::downgrade(&level);
-            let made = Arc::new(Charge { usage: level, kind: Use::Shared, bytes, _held: None });
-            lent.push((of, Arc::downgrade(&made)));
-            made
+            let charge = Arc::new(Charge { usage: level, kind: Use::Shared, bytes, _held: None });
+            lent.push((of, Arc::downgrade(&charge)));
+            charge
         };
         others.map(charge).collect()
     }

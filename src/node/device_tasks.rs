@@ -8,7 +8,7 @@ use super::call::{Call, stale};
 use super::environment::Environment;
 use super::handles::Handle;
 use super::onnx::guarded;
-use super::programs::{self, Described, Made};
+use super::programs::{self, Described, ProgramEntry};
 use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Queue, Request};
 use super::tensors;
@@ -236,7 +236,7 @@ fn task_value<'s>(call: &Call<'s>, context: Handle, device_tasks: &DeviceTasks, 
     let (kind, values) = match asked {
         Asked::Open { graph, inputs, label, described, built, done } => {
             let description = programs::value(scope, &described)?;
-            let program = environment.programs.borrow_mut().insert(Made::new(environment, context, described));
+            let program = environment.programs.borrow_mut().insert(ProgramEntry::new(environment, context, described));
             let note = number(device_tasks.note(Taken::Opened(built, done)))?;
             let (program, label) = (scope.number(program.to_number())?, scope.string(&label)?);
             ("open", vec![note, number(graph.0)?, program, description, scope.number(inputs as f64)?, label])

@@ -18,7 +18,7 @@ use super::external::{self, External};
 use super::graphs::{Builder, Graph};
 use super::handles::{Handle, Slab};
 use super::onnx::Loaded;
-use super::programs::Made;
+use super::programs::ProgramEntry;
 use super::received::Received;
 use super::saved_graphs::KeptGraph;
 use super::script::{Scope, Value, internal};
@@ -48,7 +48,7 @@ pub struct Environment {
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
     pub received: RefCell<Slab<Received>>,
-    pub programs: RefCell<Slab<Made>>,
+    pub programs: RefCell<Slab<ProgramEntry>>,
     pub decoders: RefCell<Slab<Opened>>,
     pub sessions: RefCell<Slab<Remembered>>,
     pub prefixes: RefCell<Slab<Prefixed>>,

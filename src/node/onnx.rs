@@ -413,7 +413,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let placements = Arc::new(OnceLock::new());
     let known = placements.clone();
     let part = Arc::new(OnceLock::new());
-    let made = part.clone();
+    let part_cell = part.clone();
     let described = foreign.is_some().then(|| Arc::new(OnceLock::new()));
     let on_device = described.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
@@ -430,7 +430,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 known: part.known_outputs().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect(),
                 cuts: part.cuts().to_vec(),
             };
-            let _ = (found.set(import), made.set(Arc::new(part)));
+            let _ = (found.set(import), part_cell.set(Arc::new(part)));
         };
         let timeline = program.timeline.clone();
         let of_task = watch.clone();
@@ -472,8 +472,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     graph.part = Some(part);
     let graph = call.scope.number(environment.graphs.borrow_mut().insert(graph).to_number())?;
     let Some(described) = described else { return Ok(Some(graph)) };
-    let made = programs::Made::new(environment, context, described);
-    let program = call.scope.number(environment.programs.borrow_mut().insert(made).to_number())?;
+    let entry = programs::ProgramEntry::new(environment, context, described);
+    let program = call.scope.number(environment.programs.borrow_mut().insert(entry).to_number())?;
     let all = [program, graph, call.scope.number(id.0 as f64)?];
     call.scope.array_of(all.into_iter().map(Ok)).map(Some)
 }

@@ -23,7 +23,7 @@ use crate::watch::Description;
 use std::sync::{Arc, OnceLock};
 
 /// A program that was made, or is being made.
-pub struct Made {
+pub struct ProgramEntry {
     pub context: Handle,
     described: Arc<OnceLock<Described>>,
     /// For what describes it. Constants are counted by the context.
@@ -42,9 +42,9 @@ pub struct Described {
     dispatches: Vec<u8>,
 }
 
-impl Made {
-    pub fn new(environment: &Environment, context: Handle, described: Arc<OnceLock<Described>>) -> Made {
-        Made { context, described, _held: environment.external.total.hold(DESCRIPTION) }
+impl ProgramEntry {
+    pub fn new(environment: &Environment, context: Handle, described: Arc<OnceLock<Described>>) -> ProgramEntry {
+        ProgramEntry { context, described, _held: environment.external.total.hold(DESCRIPTION) }
     }
 }
 
@@ -63,8 +63,8 @@ pub fn built(Lowered { program, run_bytes, common }: &Lowered) -> Built {
 
 /// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, checks, findings}`; of a model that may have several graphs also
 /// `model`, its number, and `identities`, a name for each constant that no other constant of the model has.
-pub fn value<'s>(scope: Scope<'s>, made: &OnceLock<Described>) -> Result<Value<'s>> {
-    let Described { program, common, dispatches } = made.get().ok_or_else(|| internal("a program that was never made"))?;
+pub fn value<'s>(scope: Scope<'s>, described: &OnceLock<Described>) -> Result<Value<'s>> {
+    let Described { program, common, dispatches } = described.get().ok_or_else(|| internal("a program that was never made"))?;
     let numbers = |list: &[usize]| scope.array_of(list.iter().map(|&number| scope.number(number as f64)));
     let value = scope.object()?;
     scope.set(value, "dispatches", bytes::array_buffer(scope, dispatches)?)?;
@@ -145,8 +145,8 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let device = environment.with_context(context, Context::foreign)?;
     let (inputs, outputs) = ends(&graph);
     let described = Arc::new(OnceLock::new());
-    let (made, found) = (described.clone(), described.clone());
-    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, made })?;
+    let (outcome, found) = (described.clone(), described.clone());
+    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, described: outcome })?;
     let work = move |done: Done<()>| {
         done.run(|| {
             watch.check()?;
@@ -158,16 +158,16 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     if let Err((error, done)) = BUILDS.spawn(done, work) {
         done.report(Err(error.of("build", &call.string(4)?)));
     }
-    let made = Made::new(environment, context, described);
-    let handle = environment.programs.borrow_mut().insert(made);
+    let entry = ProgramEntry::new(environment, context, described);
+    let handle = environment.programs.borrow_mut().insert(entry);
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
 /// Does something with a program that was made.
 fn with_program<R>(call: &Call<'_>, use_it: impl FnOnce(&GpuProgram) -> Result<R>) -> Result<R> {
     let programs = call.environment.programs.borrow();
-    let made = programs.get(call.handle(0)?).and_then(|made| made.described.get());
-    use_it(&made.ok_or_else(|| stale("program"))?.program)
+    let described = programs.get(call.handle(0)?).and_then(|entry| entry.described.get());
+    use_it(&described.ok_or_else(|| stale("program"))?.program)
 }
 
 /// `shaderText(program, shader)`

@@ -86,7 +86,7 @@ pub enum Outcome {
     Program {
         inputs: Vec<(String, Descriptor)>,
         outputs: Vec<(String, Descriptor)>,
-        made: Arc<OnceLock<programs::Described>>,
+        described: Arc<OnceLock<programs::Described>>,
     },
     /// What an import found out, and what it became on a device of script's, which are there before the request is settled; the bytes that
     /// a run takes, and those that the plan keeps.
@@ -528,11 +528,11 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "outputs", descriptors(scope, outputs)?)?;
             value
         }
-        Outcome::Program { inputs, outputs, made } => {
+        Outcome::Program { inputs, outputs, described } => {
             let value = scope.object()?;
             scope.set(value, "inputs", descriptors(scope, inputs)?)?;
             scope.set(value, "outputs", descriptors(scope, outputs)?)?;
-            scope.set(value, "program", programs::value(scope, made)?)?;
+            scope.set(value, "program", programs::value(scope, described)?)?;
             value
         }
         Outcome::Onnx { import, program, run_bytes, kept_bytes } => {

@@ -119,11 +119,11 @@ fn collect(node: &NodeProto, names: &mut Vec<String>, depth: usize, folding: &mu
         for inner in graph.node.iter().filter(|inner| !graphs(inner).is_empty()) {
             collect(inner, &mut used, depth + 1, folding)?;
         }
-        let made = graph.node.iter().flat_map(|node| &node.output);
+        let results = graph.node.iter().flat_map(|node| &node.output);
         let sparse = graph.sparse_initializer.iter().filter_map(|initializer| initializer.values.as_ref());
         let given = graph.initializer.iter().chain(sparse).map(|initializer| &initializer.name);
         let own: HashSet<&str> =
-            made.chain(given).chain(graph.input.iter().map(|input| &input.name)).map(String::as_str).collect();
+            results.chain(given).chain(graph.input.iter().map(|input| &input.name)).map(String::as_str).collect();
         let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
         used.extend(read.cloned());
         used.retain(|name| !own.contains(name.as_str()));

@@ -68,8 +68,8 @@ pub struct Model {
     external: Arc<External>,
     /// What files of external data must be, if that was said, by their location.
     required: Option<HashMap<String, Digests>>,
-    /// What was made of nodes ([`Model::made_of`]), by where they are in memory.
-    made: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
+    /// What was made of nodes ([`Model::computed_once`]), by where they are in memory.
+    computed: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
     /// Where the nodes of the model's own graph are.
     own_nodes: Range<usize>,
 }
@@ -123,7 +123,7 @@ impl Model {
             folders: Vec::new(),
             external: Arc::default(),
             required: None,
-            made: Mutex::default(),
+            computed: Mutex::default(),
             own_nodes: 0..0,
         }
     }
@@ -166,7 +166,7 @@ impl Model {
     ///
     /// # Errors
     /// As those of `make`.
-    pub(super) fn made_of<T: Any + Send + Sync, E>(
+    pub(super) fn computed_once<T: Any + Send + Sync, E>(
         &self,
         node: &NodeProto,
         make: impl FnOnce() -> Result<T, E>,
@@ -175,13 +175,13 @@ impl Model {
         if !self.own_nodes.contains(&address) {
             return make().map(Arc::new);
         }
-        let made = || self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let found = made().get(&address).cloned();
+        let computed = || self.computed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let found = computed().get(&address).cloned();
         if let Some(found) = found.and_then(|found| found.downcast().ok()) {
             return Ok(found);
         }
         let new = Arc::new(make()?);
-        made().insert(address, new.clone());
+        computed().insert(address, new.clone());
         Ok(new)
     }
 
@@ -536,11 +536,11 @@ mod tests {
         let nodes = [NodeProto::default(), NodeProto::default()];
         let mut model = Model::from_bytes(vec![]);
         model.keep_nodes(&nodes);
-        let made = |node: &NodeProto, number: i32| model.made_of(node, || Ok::<i32, ()>(number)).unwrap();
-        assert!(model.made_of(&nodes[0], || Err::<i32, ()>(())).is_err());
-        assert_eq!([*made(&nodes[0], 1), *made(&nodes[0], 2), *made(&nodes[1], 3), *made(&nodes[1], 4)], [1, 1, 3, 3]);
+        let computed = |node: &NodeProto, number: i32| model.computed_once(node, || Ok::<i32, ()>(number)).unwrap();
+        assert!(model.computed_once(&nodes[0], || Err::<i32, ()>(())).is_err());
+        assert_eq!([*computed(&nodes[0], 1), *computed(&nodes[0], 2), *computed(&nodes[1], 3), *computed(&nodes[1], 4)], [1, 1, 3, 3]);
         // Decoded elsewhere, as those of graphs within nodes are, it may be another one at the same place later.
         let other = nodes[0].clone();
-        assert_eq!([*made(&other, 5), *made(&other, 6)], [5, 6]);
+        assert_eq!([*computed(&other, 5), *computed(&other, 6)], [5, 6]);
     }
 }

@@ -29,7 +29,7 @@ use super::{OPSETS, ops};
 use crate::error::{Error, Kind, Result, unwound};
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 use crate::graph::ops::movement::Transpose;
-use crate::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as Made};
+use crate::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, OperandId, Source as OperandSource};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -173,7 +173,7 @@ fn import_now(
         refused: Vec::new(),
         nodes: 0,
         given,
-        made: HashMap::new(),
+        built_values: HashMap::new(),
         inputs: HashMap::new(),
         deferral: (place != Place::Whole).then(Deferral::default),
     };
@@ -336,7 +336,7 @@ struct Importer<'a> {
     nodes: usize,
     given: &'a Givens,
     /// What values were made of what is given.
-    made: HashMap<&'a str, Value>,
+    built_values: HashMap<&'a str, Value>,
     /// The names of what is given, by the inputs of the graph that they became.
     inputs: HashMap<OperandId, &'a str>,
     /// Nothing where the model is not to be cut.
@@ -368,14 +368,14 @@ impl<'a> Importer<'a> {
     fn given(&mut self, name: &str) -> Result<Option<Value>> {
         let given = self.given;
         let Some((name, value)) = given.get_key_value(name) else { return Ok(None) };
-        if let Some(made) = self.made.get(name.as_str()) {
-            return Ok(Some(made.clone()));
+        if let Some(built) = self.built_values.get(name.as_str()) {
+            return Ok(Some(built.clone()));
         }
         let value = self.value_of(name, value)?;
         if let Value::Operand(id) = value {
             self.inputs.insert(id, name);
         }
-        self.made.insert(name, value.clone());
+        self.built_values.insert(name, value.clone());
         Ok(Some(value))
     }
 
@@ -437,16 +437,16 @@ impl<'a> Importer<'a> {
     /// Maps the nodes that the wanted values need.
     fn run<'n>(&mut self, nodes: &'n [NodeProto], wanted: &[&'n str], values: &mut Values<'n>, scope: &Scope<'_>) -> Result<()> {
         let captured = branch::captured(nodes, &mut self.folding)?;
-        let mut made_before: HashSet<&str> = HashSet::new();
+        let mut known_before: HashSet<&str> = HashSet::new();
         for name in nodes.iter().flat_map(|node| &node.output).filter(|name| !name.is_empty()) {
             let qualified = format!("{}{name}", scope.qualified);
             if let Some(value) = self.given(&qualified)? {
                 values.insert(name, Named::new(&qualified, Found::Value(value)));
-                made_before.insert(name);
+                known_before.insert(name);
             }
         }
-        let is_made = |name: &str| made_before.contains(name);
-        let order = order(nodes, &captured, &|name| values.contains_key(name), &is_made, wanted.iter().copied())?;
+        let is_known = |name: &str| known_before.contains(name);
+        let order = order(nodes, &captured, &|name| values.contains_key(name), &is_known, wanted.iter().copied())?;
         self.nodes += order.len();
         if self.nodes > MOST_NODES {
             return Err(malformed(format!("more than {MOST_NODES} nodes")));
@@ -497,7 +497,7 @@ impl<'a> Importer<'a> {
             let mut outputs = outputs.into_iter();
             for name in &proto.output {
                 let found = outputs.next().unwrap_or(Found::Refused);
-                if !name.is_empty() && !made_before.contains(name.as_str()) {
+                if !name.is_empty() && !known_before.contains(name.as_str()) {
                     values.insert(name, Named::new(&format!("{}{name}", scope.qualified), found));
                 }
             }

@@ -44,7 +44,7 @@ impl Emit<'_> {
             return Ok(indices);
         }
         // What is repeated is checked once.
-        if let (Some(Op::Expand(Expand { input, new_shape })), [_]) = (self.builder.made_by(indices).cloned(), sizes) {
+        if let (Some(Op::Expand(Expand { input, new_shape })), [_]) = (self.builder.operator_of(indices).cloned(), sizes) {
             let input = self.within(input, sizes, negative)?;
             return self.expand(input, &new_shape);
         }

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 /// The positions of the nodes that the wanted values need, each after the nodes that it uses and otherwise in the order
 /// of the file. (The format demands this order of files; some writers do not keep it, and other runtimes do not insist.)
 ///
-/// `captured` has names that a node may use besides its inputs, where they exist; what is `made` already needs no node.
+/// `captured` has names that a node may use besides its inputs, where they exist; what is `known` already needs no node.
 ///
 /// # Errors
 /// `TypeError` when a value is produced twice or by nothing, or depends on itself.
@@ -17,12 +17,12 @@ pub fn order<'a>(
     nodes: &'a [NodeProto],
     captured: &HashMap<usize, Vec<String>>,
     given: &dyn Fn(&str) -> bool,
-    made: &dyn Fn(&str) -> bool,
+    known: &dyn Fn(&str) -> bool,
     wanted: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<usize>> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.output.iter().filter(|name| !name.is_empty() && !made(name)) {
+        for name in node.output.iter().filter(|name| !name.is_empty() && !known(name)) {
             if given(name) || producers.insert(name, position).is_some() {
                 return Err(malformed(format!("the value {name:?} is produced twice")));
             }

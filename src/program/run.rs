@@ -127,7 +127,7 @@ pub fn spawn_plan<D: Send + 'static>(duty: D, work: impl FnOnce(D) + Send + 'sta
 
 /// Parts that one run makes at most, and runs of the bodies of loops, those of loops within loops together: a few nodes could ask for any
 /// number, and each takes some microseconds, or some hundred where a part is made.
-const MOST_MADE: u64 = 1 << 14;
+const MOST_IMPORTS: u64 = 1 << 14;
 const MOST_BODIES: u64 = 1 << 22;
 
 /// Counts what a run does again and again.
@@ -162,7 +162,7 @@ pub struct Run {
     most_bytes: usize,
     watch: Watch,
     kept: HashSet<String>,
-    made: Count,
+    imports: Count,
     bodies: Count,
     /// What would wait is refused: the calling thread does nothing but what it can do itself.
     is_inline: bool,
@@ -205,10 +205,10 @@ impl Run {
     fn new(program: Arc<Program>, options: Options) -> Run {
         let most_bytes = options.most_bytes.or(program.bounds.most_bytes).unwrap_or(usize::MAX);
         let Options { seed, watch, kept, failures, .. } = options;
-        let made = Count::new("plans", MOST_MADE);
+        let imports = Count::new("plans", MOST_IMPORTS);
         let bodies = Count::new("loop iterations", MOST_BODIES);
         let random = Random::new(seed);
-        Run { program, failures, random, most_bytes, watch, kept, made, bodies, is_inline: false, is_refused: Cell::new(false) }
+        Run { program, failures, random, most_bytes, watch, kept, imports, bodies, is_inline: false, is_refused: Cell::new(false) }
     }
 
     fn outputs(&mut self, part: Arc<CompiledPart>, inputs: Vec<Input>) -> Result<Vec<Output>> {
@@ -413,7 +413,7 @@ impl Run {
 
     /// Makes a part.
     pub fn make(&self, body: Option<&Body>, given: &Givens) -> Result<CompiledPart> {
-        self.made.one_more()?;
+        self.imports.one_more()?;
         self.program.part(body, given)
     }
 

@@ -31,7 +31,7 @@ pub struct Packed {
 
 #[derive(Debug)]
 enum Content {
-    Made(Bytes),
+    Computed(Bytes),
     /// In a file, which other processes may have mapped, too.
     Stored(Stored),
 }
@@ -39,14 +39,14 @@ enum Content {
 impl Packed {
     /// What is nobody else's, and counted with its kernel.
     pub fn own(bytes: Bytes) -> Packed {
-        Packed { bytes: Content::Made(bytes), charge: None }
+        Packed { bytes: Content::Computed(bytes), charge: None }
     }
 
     /// # Panics
     /// For what comes from a file, which others have too.
     pub fn bytes_mut(&mut self) -> &mut Bytes {
         match &mut self.bytes {
-            Content::Made(bytes) => bytes,
+            Content::Computed(bytes) => bytes,
             Content::Stored(_) => unreachable!("only what is nobody else's is written to"),
         }
     }
@@ -57,7 +57,7 @@ impl Deref for Packed {
 
     fn deref(&self) -> &[u8] {
         match &self.bytes {
-            Content::Made(bytes) => bytes,
+            Content::Computed(bytes) => bytes,
             Content::Stored(stored) => stored.as_ref(),
         }
     }
@@ -251,7 +251,7 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     // The build ends with the error.
     let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
-    let packed = Arc::new(Packed { bytes: Content::Made(bytes), charge: charge.map(Lending::from) });
+    let packed = Arc::new(Packed { bytes: Content::Computed(bytes), charge: charge.map(Lending::from) });
     let Some((packings, usage, key, stored)) = known else { return packed };
     // Another thread may have been faster.
     let kept = packings.0.keep(key, packed, |_| true);

@@ -147,7 +147,7 @@ impl Gpu {
 
     /// How many pipelines the device has made so far, for all its contexts.
     pub fn pipelines(&self) -> usize {
-        self.0.device.pipelines_made()
+        self.0.device.pipeline_count()
     }
 
     /// Destroys the device, for all its contexts, as a driver does that fails.

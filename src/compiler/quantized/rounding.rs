@@ -48,8 +48,8 @@ fn known(graph: &Graph, id: OperandId) -> Option<&[u8]> {
 fn pair(graph: &Graph, multiplied: &[bool], node: &Node) -> Option<Pair> {
     let Op::DequantizeLinear(DequantizeLinear { input, scale, zero_point }) = &node.op else { return None };
     // The nodes before this one are in their new places.
-    let (_, Node { op: Op::QuantizeLinear(made), .. }) = graph.maker(*input)? else { return None };
-    let QuantizeLinear { input: original, scale: first_scale, zero_point: first_point } = made;
+    let (_, Node { op: Op::QuantizeLinear(quantize), .. }) = graph.maker(*input)? else { return None };
+    let QuantizeLinear { input: original, scale: first_scale, zero_point: first_point } = quantize;
     let is_float = graph.descriptor(*original).data_type == DataType::Float32;
     let is_same =
         known(graph, *scale)? == known(graph, *first_scale)? && known(graph, *zero_point)? == known(graph, *first_point)?;

@@ -112,9 +112,9 @@ impl Importer<'_> {
         let fail = |reason: Reason| Error::new(Kind::NotSupported, format!("output {name:?}: {}", reason.text));
         let mut id = value.operand(&mut self.builder).map_err(fail)?;
         // An output must be a node's, and no other output's.
-        let made = matches!(self.builder.operands().source(id), Made::Node { .. });
+        let is_of_node = matches!(self.builder.operands().source(id), OperandSource::Node { .. });
         let element = self.short.get(&id).copied();
-        if !made || outputs.positions.contains_key(&id) {
+        if !is_of_node || outputs.positions.contains_key(&id) {
             id = self.builder.push_op(Unary { kind: UnaryKind::Identity, input: id }, name)?[0];
             self.short.extend(element.map(|element| (id, element)));
         }

@@ -155,10 +155,10 @@ fn computed(
     let inside = chosen.layer(x, &first, emit)?;
     let beside = third.map(|third| chosen.layer(x, &third, emit)).transpose()?;
     let active = activated(node, inside, beside, emit)?;
-    let made = chosen.layer(active, &second, emit)?;
+    let products = chosen.layer(active, &second, emit)?;
     let sum = if is_sparse {
         let shares = emit.reshape(shares, &[tokens, count, 1, 1])?;
-        let parts = emit.mul(made, shares)?;
+        let parts = emit.mul(products, shares)?;
         emit.reduce(ReduceKind::Sum, parts, &[1], false)?
     } else {
         // [tokens, k, experts]: 1 where an expert is that choice.
@@ -171,7 +171,7 @@ fn computed(
         let of_expert = emit.reduce(ReduceKind::Sum, parts, &[1], false)?;
         let of_expert = emit.transpose(of_expert, &[1, 0])?;
         let of_expert = emit.reshape(of_expert, &[experts, tokens, 1])?;
-        let parts = emit.mul(made, of_expert)?;
+        let parts = emit.mul(products, of_expert)?;
         emit.reduce(ReduceKind::Sum, parts, &[0], false)?
     };
     emit.reshape(sum, &given)

@@ -89,10 +89,10 @@ pub fn role(node: &Node<'_>, emit: &Emit<'_>) -> Option<Role> {
     let (_, element) = held.or(short)?;
     let operator = node.operator();
     let is_arithmetic = OVERFLOW.contains(&operator) || STAY.contains(&operator);
-    let is_made = MOVE.contains(&operator)
+    let is_result = MOVE.contains(&operator)
         || SCATTER.contains(&operator) && (element.is_short() || reduction(node).is_none())
         || element.is_short() && node.proto.domain.is_empty() && is_arithmetic;
-    if is_made {
+    if is_result {
         Some(Role::Makes(element))
     } else if TAKE.contains(&operator) || held.is_none() {
         Some(Role::Takes)

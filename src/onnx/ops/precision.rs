@@ -190,7 +190,7 @@ mod tests {
         let new = (before..emit.builder.operand_count()).map(|id| OperandId(id as u32));
         let rounding: Vec<&str> = new
             .filter(|id| emit.data_type(*id) == DataType::Float16)
-            .filter_map(|id| emit.builder.made_by(id))
+            .filter_map(|id| emit.builder.operator_of(id))
             .filter(|op| crate::compiler::rounds(op))
             .map(|op| op.row().name)
             .collect();

@@ -162,8 +162,8 @@ impl<'a> Join<'a> {
 
     fn push(&mut self, op: Op, label: &str, outputs: impl IntoIterator<Item = Descriptor>) -> Vec<OperandId> {
         let node = self.graph.nodes.len() as u32;
-        let made = |(output, descriptor)| Operand { descriptor, source: Source::Node { node, output: output as u32 } };
-        let operands: Vec<Operand> = outputs.into_iter().enumerate().map(made).collect();
+        let operand = |(output, descriptor)| Operand { descriptor, source: Source::Node { node, output: output as u32 } };
+        let operands: Vec<Operand> = outputs.into_iter().enumerate().map(operand).collect();
         let outputs: Vec<OperandId> = operands.into_iter().map(|operand| self.operand(operand)).collect();
         self.graph.nodes.push(Node { op, label: label.to_owned(), outputs: outputs.clone() });
         outputs
@@ -279,8 +279,8 @@ impl<'a> Join<'a> {
         if are_common {
             let op = self.renamed(&node.op, |join, id| join.of_graph(id, 0))?;
             let described: Vec<Descriptor> = node.outputs.iter().map(|id| self.first().descriptor(*id).clone()).collect();
-            let made = self.push(op, &node.label, described);
-            for (&id, common) in node.outputs.iter().zip(made) {
+            let outputs = self.push(op, &node.label, described);
+            for (&id, common) in node.outputs.iter().zip(outputs) {
                 self.values[id.0 as usize] = Some(Value { common: Some(common), ..Value::default() });
             }
             return Ok(());
@@ -312,8 +312,8 @@ impl<'a> Join<'a> {
             let node = &graph.nodes[position];
             let op = self.renamed(&node.op, |join, id| join.of_graph(id, number))?;
             let described: Vec<Descriptor> = node.outputs.iter().map(|id| graph.descriptor(*id).clone()).collect();
-            for (made, own) in self.push(op, &node.label, described).into_iter().zip(&mut own) {
-                own.push(made);
+            for (output, own) in self.push(op, &node.label, described).into_iter().zip(&mut own) {
+                own.push(output);
             }
         }
         for (&id, own) in outputs.iter().zip(own) {
@@ -467,13 +467,13 @@ impl<'a> Join<'a> {
             return None;
         }
         let (operands_before, nodes_before) = (self.graph.operands.len(), self.graph.nodes.len());
-        let made = self.push(many, &node.label, described);
-        let expected: Vec<Rows> = made.iter().map(|_| Some(axis)).collect();
+        let outputs = self.push(many, &node.label, described);
+        let expected: Vec<Rows> = outputs.iter().map(|_| Some(axis)).collect();
         let analysis = RowAnalysis { one: self.first(), many: &self.graph, factor, pairs: std::mem::take(pairs) };
         let found = analysis.rule(&analysis.many.nodes[nodes_before], op, names, &expected);
         *pairs = analysis.pairs;
         if found.is_ok_and(|found| found == expected) {
-            return Some(made.into_iter().map(|id| (id, axis)).collect());
+            return Some(outputs.into_iter().map(|id| (id, axis)).collect());
         }
         self.graph.nodes.truncate(nodes_before);
         self.graph.operands.truncate(operands_before);

@@ -75,20 +75,20 @@ pub fn given_bucket(rows: usize) -> usize {
     rows.max(1).next_multiple_of((rows.next_power_of_two() / 4).max(32))
 }
 
-/// Changes a graph so that it serves all lengths of what is the same for every step that [`given_bucket`] gives `rows` for. `made` are the
-/// inputs that an earlier step has made of it: in front of these there are numbers, and in front of the others zeros.
+/// Changes a graph so that it serves all lengths of what is the same for every step that [`given_bucket`] gives `rows` for. `is_computed` is
+/// for inputs that an earlier step has computed of it: in front of these there are numbers, and in front of the others zeros.
 ///
 /// # Errors
 /// As [`for_all_lengths`].
 pub fn for_all_given<T>(
     rows: usize,
     graph_of: impl Fn(usize) -> Result<(Graph, T)>,
-    is_made: impl Fn(&str) -> bool,
+    is_computed: impl Fn(&str) -> bool,
     may_be_longer: impl Fn(&str) -> bool,
 ) -> Result<(Graph, T, PaddingInputs)> {
     let lengths = lengths(rows, given_bucket);
     let ((graph, rest), (less, _), (least, _)) = (graph_of(lengths[0])?, graph_of(lengths[1])?, graph_of(lengths[2])?);
-    let front_of = |name: &str| if is_made(name) { Front::Finite } else { Front::Zeros };
+    let front_of = |name: &str| if is_computed(name) { Front::Finite } else { Front::Zeros };
     let fits = |name: &str, state| match state {
         State::Exact => true,
         State::Padded { front, .. } => front <= Front::Finite && may_be_longer(name),

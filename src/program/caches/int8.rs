@@ -113,9 +113,9 @@ impl Rewrite {
 
     fn push(&mut self, op: impl Into<Op>) -> Result<Vec<OperandId>> {
         let op = op.into();
-        let made = self.graph.infer(&op)?;
+        let descriptors = self.graph.infer(&op)?;
         let outputs: Vec<OperandId> =
-            made.into_iter().map(|descriptor| self.operand(descriptor, Source::Node { node: 0, output: 0 })).collect();
+            descriptors.into_iter().map(|descriptor| self.operand(descriptor, Source::Node { node: 0, output: 0 })).collect();
         self.append(Node { op, label: String::new(), outputs: outputs.clone() });
         Ok(outputs)
     }
@@ -146,8 +146,8 @@ impl Rewrite {
                 Op::Unary(op) if op.kind == UnaryKind::Identity => (op.input, Some(axis)),
                 _ => break,
             };
-            let is_made = matches!(self.graph.operands[input.0 as usize].source, Source::Node { .. });
-            let Some(from) = from.filter(|_| is_made) else { break };
+            let is_result = matches!(self.graph.operands[input.0 as usize].source, Source::Node { .. });
+            let Some(from) = from.filter(|_| is_result) else { break };
             (id, axis) = (input, from);
         }
         self.roots.insert(id, axis);
@@ -175,8 +175,8 @@ impl Rewrite {
         if self.graph.descriptor(id).data_type != DataType::Float32 {
             id = self.push(Cast { input: id, data_type: DataType::Float32 })?[0];
         }
-        let made = self.push(QuantizeAlong { input: id, axis: axis as u32 })?;
-        Ok(Kept { bytes: made[0], scales: made[1], axis, is_past: false })
+        let outputs = self.push(QuantizeAlong { input: id, axis: axis as u32 })?;
+        Ok(Kept { bytes: outputs[0], scales: outputs[1], axis, is_past: false })
     }
 
     /// Appends a node of the graph, or what takes its place.
@@ -187,13 +187,13 @@ impl Rewrite {
         let mut roots = Vec::new();
         for id in &mut node.outputs {
             if let Some(axis) = self.roots.remove(id) {
-                let made = self.operand(self.graph.descriptor(*id).clone(), Source::Node { node: 0, output: 0 });
-                roots.push((std::mem::replace(id, made), made, axis));
+                let result = self.operand(self.graph.descriptor(*id).clone(), Source::Node { node: 0, output: 0 });
+                roots.push((std::mem::replace(id, result), result, axis));
             }
         }
         self.append(node);
-        for (id, made, axis) in roots {
-            let kept = self.quantized(made, axis)?;
+        for (id, result, axis) in roots {
+            let kept = self.quantized(result, axis)?;
             self.keep(id, kept)?;
         }
         Ok(())

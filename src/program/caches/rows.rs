@@ -409,14 +409,14 @@ impl Append {
     }
 
     /// A tensor of the device that stands in for the rows that the step reads, or for those that it makes.
-    pub fn spare(&mut self, is_made: bool, like: &Descriptor, allocator: Allocator<'_>) -> Result<Arc<OwnedTensor>> {
-        let spare = &mut self.spares.0[usize::from(is_made)];
+    pub fn spare(&mut self, is_output: bool, like: &Descriptor, allocator: Allocator<'_>) -> Result<Arc<OwnedTensor>> {
+        let spare = &mut self.spares.0[usize::from(is_output)];
         if let Some(spare) = spare.as_ref().filter(|spare| spare.descriptor == *like) {
             return Ok(spare.clone());
         }
-        let made = allocator.timeline.tensor(like, allocator.failures)?;
-        *spare = Some(made.clone());
-        Ok(made)
+        let tensor = allocator.timeline.tensor(like, allocator.failures)?;
+        *spare = Some(tensor.clone());
+        Ok(tensor)
     }
 
     /// The spare for what the step makes, if it is that tensor.

@@ -157,12 +157,12 @@ impl<K: Clone + Eq + Hash + Send + 'static, P: Send + Sync + 'static> Table<K, P
             Some(Err(error)) if !self.tries_again => return Err(error.clone()),
             _ => {}
         }
-        let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
-        let made = made.map(Arc::new);
-        *slot = Some(made.clone());
+        let plan = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+        let plan = plan.map(Arc::new);
+        *slot = Some(plan.clone());
         drop(slot);
         self.watch();
-        made
+        plan
     }
 
     /// Whether there is a plan, if somebody has found that out.
@@ -173,7 +173,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, P: Send + Sync + 'static> Table<K, P
     }
 
     /// Looks at the keys of all plans that there are.
-    pub fn each_made(&self, mut look: impl FnMut(&K)) {
+    pub fn each_plan(&self, mut look: impl FnMut(&K)) {
         for (key, Entry { slot, .. }) in &self.lock().slots {
             if slot.try_lock().is_ok_and(|plan| matches!(&*plan, Some(Ok(_)))) {
                 look(key);
@@ -214,7 +214,7 @@ mod tests {
     use crate::error::{Error, Kind};
 
     /// How many plans are made when these keys are asked for.
-    fn made(table: &Table<usize, usize>, keys: impl IntoIterator<Item = usize>) -> usize {
+    fn count_new(table: &Table<usize, usize>, keys: impl IntoIterator<Item = usize>) -> usize {
         let mut count = 0;
         for key in keys {
             let make = || {
@@ -229,18 +229,18 @@ mod tests {
     #[test]
     fn the_least_recently_used_plans_go_first() {
         let table = Table::new(false);
-        assert_eq!(made(&table, 0..MOST), MOST);
-        assert_eq!(made(&table, [0, MOST]), 1);
+        assert_eq!(count_new(&table, 0..MOST), MOST);
+        assert_eq!(count_new(&table, [0, MOST]), 1);
         assert_eq!((table.has_plan(&0), table.has_plan(&1)), (Some(true), None));
-        assert_eq!(made(&table, [0, 1]), 1);
+        assert_eq!(count_new(&table, [0, 1]), 1);
     }
 
     #[test]
     fn plans_that_nobody_uses_go_but_for_the_last_one() {
         let table = Table::new(false);
-        made(&table, 0..3);
+        count_new(&table, 0..3);
         assert!(table.plan(&3, || Err(Error::new(Kind::NotSupported, "so it goes"))).is_err());
-        made(&table, [1]);
+        count_new(&table, [1]);
         let (idle, now) = (Duration::from_secs(60), Instant::now());
         let expire = |at| {
             let (gone, next) = table.lock().expire(idle, at);
@@ -260,16 +260,16 @@ mod tests {
         let usage = Arc::new(Usage::default());
         usage.keep_idle_for(None);
         let table = Table::new(false).idle_as(&usage);
-        made(&table, 0..3);
+        count_new(&table, 0..3);
         assert!(!table.lock().is_watched);
         usage.keep_idle_for(Some(Duration::ZERO));
-        made(&table, [3]);
+        count_new(&table, [3]);
         while table.lock().is_watched {
             std::thread::yield_now();
         }
         assert_eq!([0, 1, 2, 3].map(|key| table.has_plan(&key)), [None, None, None, Some(true)]);
         // And again.
-        made(&table, [0]);
+        count_new(&table, [0]);
         while table.has_plan(&3).is_some() {
             std::thread::yield_now();
         }

@@ -107,7 +107,7 @@ impl Together {
     /// For how many sequences there are plans that serve an extent, and that without an adapter, and the fewest rows of these.
     fn serving(&self, extent: &Extent, plain: Option<&Extent>) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = Vec::new();
-        self.plans.each_made(|group| {
+        self.plans.each_plan(|group| {
             let rows = group.extent.rows;
             let of_rows = |extent: &Extent| Extent { rows, ..extent.clone() };
             let is_same = group.extent == of_rows(extent) && group.plain == plain.map(of_rows);
@@ -129,7 +129,7 @@ impl Together {
             let piece = group.piece.as_ref().map_or((0, 0), |piece| (piece.tokens, piece.rows));
             (piece.0, Reverse((group.sequences, piece.1, group.extent.rows)))
         };
-        self.plans.each_made(|group| {
+        self.plans.each_plan(|group| {
             let serves = |own: &Extent, other: &Extent| {
                 own.rows >= other.rows && *own == Extent { rows: own.rows, tokens: own.tokens, ..other.clone() }
             };

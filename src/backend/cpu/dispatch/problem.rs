@@ -264,15 +264,15 @@ impl<'a> TensorDesc<'a> {
     }
 
     /// Of an output: the shape that the operator makes, and the distances of elements along its dimensions in memory.
-    pub fn made(&self) -> (Vec<usize>, Vec<usize>) {
+    pub fn layout(&self) -> (Vec<usize>, Vec<usize>) {
         let distances = strides(self.shape);
         let Some(order) = self.order else { return (self.shape.to_vec(), distances) };
-        let (mut shape, mut made) = (vec![0; order.len()], vec![0; order.len()]);
+        let (mut shape, mut ordered) = (vec![0; order.len()], vec![0; order.len()]);
         for (i, &dimension) in order.iter().enumerate() {
             shape[dimension as usize] = self.shape[i];
-            made[dimension as usize] = distances[i];
+            ordered[dimension as usize] = distances[i];
         }
-        (shape, made)
+        (shape, ordered)
     }
 
     pub fn element_count(&self) -> usize {

@@ -86,7 +86,7 @@ struct OfModel {
 /// which are counted by themselves.
 fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<usize> {
     let mut counted = 0;
-    let mut made: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
+    let mut built_steps: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
     for_each_problem(steps, constants, target, |number, problem, known, taken| {
         cancel.check()?;
         let (choice, build) = choose(problem, target);
@@ -106,10 +106,10 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
             // What was packed is read no more.
             known[position].iter().filter(|constant| constant.key().is_none()).for_each(|constant| let_go(constant.place()));
         }
-        made.push((choice.name, built, taken));
+        built_steps.push((choice.name, built, taken));
         Ok(())
     })?;
-    for (step, (implementation, built, taken)) in steps.iter_mut().zip(made) {
+    for (step, (implementation, built, taken)) in steps.iter_mut().zip(built_steps) {
         step.implementation = implementation;
         if let Some(Built { kernel, consumed, fuses }) = built {
             step.kernel = Some(kernel);

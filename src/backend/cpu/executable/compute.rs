@@ -52,21 +52,21 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
         of_numbers[*position] = View::new(DataType::Float32, views[*position].shape, bytes);
     }
     let shape = written[0].shape;
-    let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
-    let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut made }];
+    let mut result = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<f32>())?;
+    let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut result }];
     reference::execute(&step.op, &mut Arguments::new(&of_numbers, &mut outputs));
     if step.followers.is_empty() {
-        written[0].bytes.copy_from_slice(&made);
+        written[0].bytes.copy_from_slice(&result);
         return Ok(());
     }
-    follow_from(made, DataType::Float32, &step.followers, views, &mut written[0], cancel)
+    follow_from(result, DataType::Float32, &step.followers, views, &mut written[0], cancel)
 }
 
 /// A product of bytes, and what is done to the sums, operator by operator with the reference kernels: they are int32 first.
 fn quantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'_>], cancel: &Cancel) -> Result<()> {
     let shape = written[0].shape;
-    let mut made = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<i32>())?;
-    let mut outputs = [ViewMut { data_type: DataType::Int32, shape, bytes: &mut made }];
+    let mut result = Bytes::zeroed(shape.iter().product::<usize>() * size_of::<i32>())?;
+    let mut outputs = [ViewMut { data_type: DataType::Int32, shape, bytes: &mut result }];
     reference::execute(&step.op, &mut Arguments::new(views, &mut outputs));
-    follow_from(made, DataType::Int32, &step.followers, views, &mut written[0], cancel)
+    follow_from(result, DataType::Int32, &step.followers, views, &mut written[0], cancel)
 }

@@ -53,13 +53,13 @@ pub fn follow_from(
             None => View::new(data_type, shape, &before),
         };
         let views: SmallVec<[View<'_>; 4]> = operands.iter().map(view).collect();
-        let made = op.elementwise().map(|op| op.result_type(&|id| views[id.0 as usize].data_type));
-        let made = made.expect("the compiler fuses element-wise operators");
-        let mut after = Bytes::zeroed(output.element_count() * made.bits() / 8)?;
-        let mut outputs = [ViewMut { data_type: made, shape, bytes: &mut after }];
+        let result_type = op.elementwise().map(|op| op.result_type(&|id| views[id.0 as usize].data_type));
+        let result_type = result_type.expect("the compiler fuses element-wise operators");
+        let mut after = Bytes::zeroed(output.element_count() * result_type.bits() / 8)?;
+        let mut outputs = [ViewMut { data_type: result_type, shape, bytes: &mut after }];
         reference::execute(op, &mut Arguments::new(&views, &mut outputs));
         drop(views);
-        (before, data_type) = (after, made);
+        (before, data_type) = (after, result_type);
     }
     if !followers.is_empty() {
         output.bytes.copy_from_slice(&before);

@@ -32,15 +32,15 @@ pub fn find(steps: &[Step], inputs: usize) -> Placements {
 /// The inputs of the graph that are parts of an output, if that is what the step makes.
 fn of_step(step: &Step, used: &HashSet<usize>) -> Option<Vec<(usize, Placement)>> {
     let Op::Concat(op) = &step.op else { return None };
-    let made = &step.outputs[0];
-    let Memory::Written { region, offset: 0 } = made.memory else { return None };
+    let output = &step.outputs[0];
+    let Memory::Written { region, offset: 0 } = output.memory else { return None };
     // The kernel alone leaves out what is there, and nothing else is done to it.
     let is_plain = step.kernel.is_some() && step.followers.is_empty() && step.order.is_none();
     if region == 0 || used.contains(&region) || !is_plain {
         return None;
     }
-    let bytes = |shape: &[usize]| shape[op.axis as usize..].iter().product::<usize>() * made.data_type.bits() / 8;
-    let (stride, mut end) = (bytes(&made.shape), 0);
+    let bytes = |shape: &[usize]| shape[op.axis as usize..].iter().product::<usize>() * output.data_type.bits() / 8;
+    let (stride, mut end) = (bytes(&output.shape), 0);
     let mut parts = Vec::new();
     for id in &op.inputs {
         let operand = &step.inputs[id.0 as usize];

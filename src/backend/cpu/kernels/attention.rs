@@ -302,7 +302,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
 
 fn accept_bf16<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let gemm = bf16::for_products(target)?;
-    let queries = problem.output.made().0.iter().rev().nth(1).copied().unwrap_or(0);
+    let queries = problem.output.layout().0.iter().rev().nth(1).copied().unwrap_or(0);
     require(queries >= target.tuning.bf16_rows, "few queries for the rounding of keys and values")?;
     fused(gemm, problem, target)
 }
@@ -322,8 +322,8 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>().ok_or(RANK)?;
     let (_, &[_, keys]) = k.shape.split_last_chunk::<2>().ok_or(RANK)?;
     let &columns = v.shape.last().ok_or(RANK)?;
-    let (made, output_strides) = problem.output.made();
-    let stacks = &made[..made.len() - 2];
+    let (shape, output_strides) = problem.output.layout();
+    let stacks = &shape[..shape.len() - 2];
     let all_strides = [q, k, v].map(distances);
     let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
     let [output_stride, 1] = last(&output_strides) else { return Err(Reject("an output whose rows do not lie together")) };
@@ -344,7 +344,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     let (problem, threads) = (*problem, target.threads);
     let is_few = queries <= target.tuning.unpacked_queries && sizes.can_be_read();
     Ok(Box::new(move || {
-        let stacks = &made[..made.len() - 2];
+        let stacks = &shape[..shape.len() - 2];
         // Where each matrix lies, and the lists that this is made of.
         memory::require(3 * stacks.iter().product::<usize>() * size_of::<[usize; 4]>())?;
         let [from_q, from_k, from_v] = std::array::from_fn(|i| places(leading([q, k, v][i].shape), &all_strides[i], stacks));

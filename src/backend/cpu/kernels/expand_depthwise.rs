@@ -236,8 +236,8 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     require(bytes >= target.tuning.expand_bytes, "little between the convolutions")?;
     require(between.iter().all(is_simple) || matches!(between, [Op::Swish(_)]), "something slow between the convolutions")?;
     let fused = after_inputs(between.to_vec(), problem.inputs.len());
-    let made = TensorDesc { shape: &shape, order: None, ..problem.output };
-    let mut finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: made, ..*problem }, first.bias)?;
+    let expanded = TensorDesc { shape: &shape, order: None, ..problem.output };
+    let mut finish = ConvEpilogue::new(&Problem { prologue: &[], fused: &fused, output: expanded, ..*problem }, first.bias)?;
     require(finish.is_whole && finish.added.is_none(), "something between the convolutions that is not fused")?;
     let depthwise = depthwise::desc(then, &shape, problem, target)?;
     let Target { isa, threads, .. } = *target;

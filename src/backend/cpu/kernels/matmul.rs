@@ -82,12 +82,12 @@ impl<'a> Product<'a> {
             }
             require(columns == 1 || rows * depth * columns >= least, "few multiplications")?;
         }
-        let (made, output_strides) = problem.output.made();
+        let (shape, output_strides) = problem.output.layout();
         let (strides_a, strides_b) = (distances(a), distances(b));
         let last = |strides: &[usize]| [strides[strides.len() - 2], strides[strides.len() - 1]];
         let (left_strides, right_strides) = (last(&strides_a), last(&strides_b));
         let [stride, 1] = last(&output_strides) else { return Err(Reject("an output whose rows do not lie together")) };
-        let batches = &made[..made.len() - 2];
+        let batches = &shape[..shape.len() - 2];
         // Where each matrix lies, and the lists that this is made of.
         let bytes = 2 * count(batches) * size_of::<[usize; 3]>();
         memory::require(bytes).map_err(|_| Reject("no memory for where so many matrices lie"))?;

@@ -104,10 +104,10 @@ fn after_first(lowering: &mut Lowering<'_>, op: &Concat, operands: &Operands) ->
     if rows_before != 1 || op.inputs.len() < 2 || first.count() == 0 || !is_once || bits < 8 || lowering.bindings(output) > 1 {
         return Ok(None);
     }
-    let Some((input, made)) = lowering.can_place(first, output) else { return Ok(None) };
+    let Some((input, output_number)) = lowering.can_place(first, output) else { return Ok(None) };
     let length = first.memory.length;
     let begin = Tensor { memory: Memory { length, ..output.memory }, ..first.clone() };
-    lowering.places(input, made, length);
+    lowering.places(input, output_number, length);
     copy(lowering, first, &begin, &Strided::dense(&first.shape))?;
     // A binding begins at a multiple of this.
     let offset = length / ALIGNMENT * ALIGNMENT;

@@ -221,8 +221,8 @@ impl Device {
     }
 
     /// How many were made.
-    pub fn pipelines_made(&self) -> usize {
-        self.pipelines.made()
+    pub fn pipeline_count(&self) -> usize {
+        self.pipelines.count()
     }
 
     /// A tensor's memory, zeros.

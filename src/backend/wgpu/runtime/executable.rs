@@ -102,9 +102,9 @@ impl OfModel {
         }
         let charge = usage.reserve(Use::Scratch, length)?;
         let buffer = device.buffer(length, BufferUsages::STORAGE)?;
-        let made = Arc::new(Counted { buffer, _charge: charge });
-        *largest = Arc::downgrade(&made);
-        Ok(made)
+        let counted = Arc::new(Counted { buffer, _charge: charge });
+        *largest = Arc::downgrade(&counted);
+        Ok(counted)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Default)]
 pub struct Pipelines {
     kept: Mutex<Kept>,
-    made: AtomicUsize,
+    count: AtomicUsize,
     /// Whether some were let go since it was last asked.
     let_go: AtomicBool,
 }
@@ -59,8 +59,8 @@ impl Kept {
 
 impl Pipelines {
     /// How many were made.
-    pub fn made(&self) -> usize {
-        self.made.load(Ordering::Relaxed)
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// There is no graph any more.
@@ -112,7 +112,7 @@ impl Pipelines {
                 eprintln!("webnn: the shader of {label} was refused:\n{text}");
             }
         })?;
-        self.made.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         let let_go = lock().insert(text.to_owned(), pipeline.clone());
         self.let_go.fetch_or(let_go, Ordering::Relaxed);
         Ok(pipeline)

@@ -299,7 +299,7 @@ fn push_branch(
 
 /// The trees of a node, read once for all graphs of its model.
 fn trees(node: &Node<'_>) -> Mapped<Arc<Trees>> {
-    node.model.made_of(node.proto, || match node.operator() {
+    node.model.computed_once(node.proto, || match node.operator() {
         "TreeEnsembleClassifier" => by_names(node, "class"),
         "TreeEnsembleRegressor" => by_names(node, "target"),
         _ => by_places(node),

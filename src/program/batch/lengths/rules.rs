@@ -219,8 +219,8 @@ impl LengthAnalysis<'_> {
             }
             let outermost = |shape: &[u32], part: std::ops::Range<usize>| part.into_iter().find(|&axis| shape[axis] != 1);
             let own: Vec<&Tail> = state.tails.iter().filter(|tail| (first..i).contains(&tail.axis)).collect();
-            let made: Vec<usize> = grown.iter().copied().filter(|axis| (first_to..j).contains(axis)).collect();
-            match (&own[..], &made[..]) {
+            let created: Vec<usize> = grown.iter().copied().filter(|axis| (first_to..j).contains(axis)).collect();
+            match (&own[..], &created[..]) {
                 ([], []) => {}
                 ([own], [axis])
                     if outermost(from[1], first..i) == Some(own.axis) && outermost(to[1], first_to..j) == Some(*axis) =>
