@@ -102,19 +102,19 @@ fn known(graph: &Graph, mut id: OperandId) -> Option<(OperandId, bool)> {
 }
 
 fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<Found> {
-    let (a, b, is_turned, c) = match &node.op {
+    let (a, b, is_transposed, c) = match &node.op {
         Op::Matmul(op) => (op.a, op.b, false, None),
         Op::Gemm(op) if !op.a_transpose && op.alpha == 1.0 && op.beta == 1.0 => (op.a, op.b, op.b_transpose, op.c),
         _ => return None,
     };
     let shape = |id: OperandId| -> Vec<usize> { graph.descriptor(id).shape.iter().map(|&size| size as usize).collect() };
     // From the product back to where they are dequantized.
-    let (mut id, mut is_turned) = (widened(graph, b), is_turned);
+    let (mut id, mut is_transposed) = (widened(graph, b), is_transposed);
     if let Some((_, Node { op: Op::Transpose(Transpose { input, permutation }), .. })) = graph.maker(id)
         && shape(id).len() == 2
         && permutation.as_deref().is_none_or(|order| order == [1, 0])
     {
-        (id, is_turned) = (widened(graph, *input), !is_turned);
+        (id, is_transposed) = (widened(graph, *input), !is_transposed);
     }
     let [rows, columns] = shape(id)[..] else { return None };
     if widens && rows * columns >= WORTH_IT {
@@ -123,8 +123,8 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
             _ => id,
         };
         if graph.is_constant(input) && graph.descriptor(input).data_type == DataType::Float16 {
-            let (depth, columns) = if is_turned { (columns, rows) } else { (rows, columns) };
-            let (by_depth, block_size) = (!is_turned, depth);
+            let (depth, columns) = if is_transposed { (columns, rows) } else { (rows, columns) };
+            let (by_depth, block_size) = (!is_transposed, depth);
             return Some(Found { a, input, quantized: None, by_depth, columns, blocks: 1, block_size, is_shared: false, c });
         }
     }
@@ -156,14 +156,14 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     };
     // The matrix is [depth, columns], or transposed.
     let ([depth, columns], [block_size, other]) =
-        if is_turned { ([columns, rows], [across, down]) } else { ([rows, columns], [down, across]) };
+        if is_transposed { ([columns, rows], [across, down]) } else { ([rows, columns], [down, across]) };
     let is_shared = other == columns && columns > 1;
-    let is_whole = is_byte || if is_turned { block_size.is_multiple_of(2) } else { columns.is_multiple_of(2) };
+    let is_whole = is_byte || if is_transposed { block_size.is_multiple_of(2) } else { columns.is_multiple_of(2) };
     if !is_whole || other != 1 && !is_shared {
         return None;
     }
     let blocks = depth / block_size;
-    Some(Found { a, input, quantized: Some(quantized), by_depth: !is_turned, columns, blocks, block_size, is_shared, c })
+    Some(Found { a, input, quantized: Some(quantized), by_depth: !is_transposed, columns, blocks, block_size, is_shared, c })
 }
 
 /// Whether an operand is dequantized from bytes, and then moved.
@@ -390,14 +390,14 @@ mod tests {
     #[test]
     fn float16_numbers_are_not_cast() {
         let left = floats((5 * DEPTH) as usize, 5);
-        for (is_turned, is_cast_first, rounds_late) in
+        for (is_transposed, is_cast_first, rounds_late) in
             [(false, true, true), (true, true, true), (true, false, true), (false, true, false), (true, false, false)]
         {
             let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
             let a = builder.input("a", Descriptor::new(DataType::Float32, [5, DEPTH])).unwrap();
             let blocks = DEPTH / BLOCK;
             let (shape, of_blocks) =
-                if is_turned { ([COLUMNS, DEPTH], [COLUMNS, blocks]) } else { ([DEPTH, COLUMNS], [blocks, COLUMNS]) };
+                if is_transposed { ([COLUMNS, DEPTH], [COLUMNS, blocks]) } else { ([DEPTH, COLUMNS], [blocks, COLUMNS]) };
             let mut constant = |data_type: DataType, shape: [u32; 2], bytes: Vec<u8>| {
                 let descriptor = Descriptor::new(data_type, shape);
                 let length = descriptor.byte_length();
@@ -414,7 +414,7 @@ mod tests {
             if is_cast_first {
                 b = push(cast(b));
             }
-            if is_turned {
+            if is_transposed {
                 b = push(Transpose { input: b, permutation: None }.into());
             }
             if !is_cast_first {
@@ -424,7 +424,7 @@ mod tests {
             let mut graph = builder.build(vec![("y".to_owned(), y)]).unwrap();
             graph.rounds_late = rounds_late;
             if rounds_late {
-                is_one_product(&graph, &left, &format!("turned {is_turned}, cast first {is_cast_first}"));
+                is_one_product(&graph, &left, &format!("turned {is_transposed}, cast first {is_cast_first}"));
             } else {
                 // The product gets numbers that are rounded to float16.
                 block_quantized(&mut graph, &Compilation::unasked()).unwrap();

@@ -187,7 +187,7 @@ impl Rewrite<'_> {
         {
             op.input = self.last(op.input);
             op.axes.iter_mut().flatten().for_each(place);
-        } else if self.turn(&mut node) {
+        } else if self.takes_channels_last(&mut node) {
             // The outputs have their channels last from here on.
             for &id in &node.outputs {
                 let shape = &self.orders(id).shape;
@@ -201,7 +201,7 @@ impl Rewrite<'_> {
     }
 
     /// Lets a node compute with the channels last, if that is worthwhile and possible.
-    fn turn(&mut self, node: &mut Node) -> bool {
+    fn takes_channels_last(&mut self, node: &mut Node) -> bool {
         match &mut node.op {
             Op::Conv2d(op) => {
                 if op.input_layout != Nchw || !suits(self.graph, op) {
@@ -311,7 +311,7 @@ mod tests {
 
     /// The operators of a graph of a convolution of `input` with 4 output channels and what follows it, and the shape of the
     /// output.
-    fn turned(
+    fn rewritten(
         input: [u32; 4],
         follow: impl Fn(&mut GraphBuilder, OperandId, OperandId) -> OperandId,
     ) -> (Vec<&'static str>, Vec<u32>) {
@@ -367,8 +367,8 @@ mod tests {
             };
             builder.push_op(pool, "").unwrap()[0]
         };
-        assert_eq!(turned([1, 3, 5, 5], |builder, x, _| mean(builder, x)).0, ["averagePool2d"]);
-        let follows = turned([1, 3, 5, 5], |builder, _, conv| mean(builder, conv)).0;
+        assert_eq!(rewritten([1, 3, 5, 5], |builder, x, _| mean(builder, x)).0, ["averagePool2d"]);
+        let follows = rewritten([1, 3, 5, 5], |builder, _, conv| mean(builder, conv)).0;
         assert_eq!(follows, ["transpose", "conv2d", "averagePool2d", "reshape"]);
     }
 
@@ -377,18 +377,18 @@ mod tests {
         let relu = |builder: &mut GraphBuilder, _, input| {
             builder.push_op(Activation { kind: ActivationKind::Relu, input }, "").unwrap()[0]
         };
-        assert_eq!(turned([1, 3, 5, 6], relu).0, ["transpose", "conv2d", "relu", "transpose"]);
+        assert_eq!(rewritten([1, 3, 5, 6], relu).0, ["transpose", "conv2d", "relu", "transpose"]);
         // The order of an image with one pixel is both.
-        assert_eq!(turned([2, 3, 1, 1], relu).0, ["reshape", "conv2d", "relu", "reshape"]);
+        assert_eq!(rewritten([2, 3, 1, 1], relu).0, ["reshape", "conv2d", "relu", "reshape"]);
         // The input, which is there in both orders, is read in the one that is needed.
-        let operators = turned([1, 4, 5, 6], add).0;
+        let operators = rewritten([1, 4, 5, 6], add).0;
         assert_eq!(operators, ["transpose", "conv2d", "add", "transpose"]);
     }
 
     #[test]
     fn what_is_broadcast_is_seen_with_four_dimensions() {
         for shape in [&[][..], &[6], &[4, 1, 1], &[1, 4, 5, 1]] {
-            let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+            let (operators, _) = rewritten([1, 3, 5, 6], |builder, _, conv| {
                 let other = Descriptor::new(DataType::Float32, shape.iter().copied());
                 let bytes = ConstantBytes::new(vec![0; other.byte_length()]);
                 let other = builder.constant(other, bytes).unwrap();
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn axes_move_with_the_channels() {
-        let (operators, shape) = turned([1, 3, 5, 6], |builder, x, conv| {
+        let (operators, shape) = rewritten([1, 3, 5, 6], |builder, x, conv| {
             let joined = builder.push_op(Concat { inputs: vec![conv, x], axis: 1 }, "").unwrap()[0];
             let pad = Pad {
                 input: joined,
@@ -424,27 +424,27 @@ mod tests {
         let transpose = |builder: &mut GraphBuilder, input, permutation: &[u32]| {
             builder.push_op(Transpose { input, permutation: Some(permutation.to_vec()) }, "").unwrap()[0]
         };
-        let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+        let (operators, _) = rewritten([1, 3, 5, 6], |builder, _, conv| {
             let divided = reshape(builder, conv, &[1, 2, 2, 5, 6]);
             let shuffled = transpose(builder, divided, &[0, 2, 1, 3, 4]);
             reshape(builder, shuffled, &[1, 4, 5, 6])
         });
         assert_eq!(operators, ["transpose", "conv2d", "reshape", "transpose", "reshape", "transpose"]);
         // Not what also divides rows, or moves them.
-        let (operators, _) = turned([1, 3, 6, 6], |builder, _, conv| reshape(builder, conv, &[1, 8, 3, 6]));
+        let (operators, _) = rewritten([1, 3, 6, 6], |builder, _, conv| reshape(builder, conv, &[1, 8, 3, 6]));
         assert_eq!(operators, ["transpose", "conv2d", "transpose", "reshape"]);
-        let (operators, _) = turned([1, 3, 6, 6], |builder, _, conv| transpose(builder, conv, &[0, 2, 1, 3]));
+        let (operators, _) = rewritten([1, 3, 6, 6], |builder, _, conv| transpose(builder, conv, &[0, 2, 1, 3]));
         assert_eq!(operators, ["transpose", "conv2d", "transpose", "transpose"]);
     }
 
     #[test]
     fn what_is_left_of_an_image_may_have_one_order() {
         let reduced = |kind, axes: Option<&[u32]>| {
-            let turned = turned([1, 3, 5, 6], |builder, _, input| {
+            let rewritten = rewritten([1, 3, 5, 6], |builder, _, input| {
                 let op = Reduce { kind, input, axes: axes.map(<[u32]>::to_vec), keep_dimensions: false };
                 builder.push_op(op, "").unwrap()[0]
             });
-            (turned.0.len() == 3, turned.1)
+            (rewritten.0.len() == 3, rewritten.1)
         };
         for kind in [ReduceKind::Mean, ReduceKind::Max] {
             assert_eq!(reduced(kind, Some(&[2, 3])), (true, vec![1, 4]));
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn what_cannot_follow_has_the_channels_first() {
-        let (operators, _) = turned([1, 3, 5, 6], |builder, _, conv| {
+        let (operators, _) = rewritten([1, 3, 5, 6], |builder, _, conv| {
             builder.push_op(Reshape { input: conv, new_shape: vec![120] }, "").unwrap()[0]
         });
         assert_eq!(operators, ["transpose", "conv2d", "transpose", "reshape"]);

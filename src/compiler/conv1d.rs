@@ -66,7 +66,7 @@ impl Moving<'_> {
             {
                 self.known(node.outputs[0]).same = Some(image);
             }
-        } else if self.turn(&mut node) {
+        } else if self.becomes_image(&mut node) {
             let signal = node.outputs[0];
             let Descriptor { data_type, shape, .. } = self.graph.descriptor(signal).clone();
             let new_shape = shape.to_vec();
@@ -81,7 +81,7 @@ impl Moving<'_> {
     }
 
     /// Lets an operator of signals be one of images, if that is what it reads and it can.
-    fn turn(&mut self, node: &mut Node) -> bool {
+    fn becomes_image(&mut self, node: &mut Node) -> bool {
         let [output] = node.outputs[..] else { return false };
         let mut reads_image = false;
         let mut all_fit = self.graph.descriptor(output).shape.len() == 3;

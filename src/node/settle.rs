@@ -339,7 +339,7 @@ impl Settler {
         unsafe { sys::napi_unref_threadsafe_function(scope.env(), function) };
         self.function.set(function);
         *self.rounds.borrow_mut() = Rounds::of(scope);
-        inline::begin_turn();
+        inline::begin_loop_iteration();
         self.queue.open(Wake(function));
         Ok(())
     }
@@ -429,7 +429,7 @@ impl Settler {
     /// Settles what is ready, or the first of it.
     pub fn settle_some(&self, scope: Scope<'_>) {
         self.external.tell(scope);
-        inline::begin_turn();
+        inline::begin_loop_iteration();
         let most = self.pace.next(self.pace.since.take().map(|since| since.elapsed()));
         let mut ready = self.queue.take(most);
         if ready.len() == most {

@@ -24,16 +24,16 @@ pub type Short = HashMap<OperandId, ElementType>;
 
 /// Operands that are transpositions of others: caches, whose rows lie one after the other in memory, and what is made of them. A
 /// transposition of one is a transposition of the other, and what is appended is appended there.
-pub type Transposed = HashMap<OperandId, Turned>;
+pub type Transposed = HashMap<OperandId, Transposition>;
 
 /// An operand, and the permutation that makes another one of it.
 #[derive(Clone, Debug)]
-pub struct Turned {
+pub struct Transposition {
     pub of: OperandId,
     pub permutation: Vec<usize>,
 }
 
-impl Turned {
+impl Transposition {
     /// The permutation that brings an axis to the front.
     pub fn to_front(axis: usize, rank: usize) -> Vec<usize> {
         std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect()
@@ -233,32 +233,32 @@ impl Emit<'_> {
         if permutation.iter().copied().eq(0..self.rank(input)) {
             return Ok(input);
         }
-        if let Some(Turned { of, permutation: own }) = self.transposed.get(&input).cloned() {
+        if let Some(Transposition { of, permutation: own }) = self.transposed.get(&input).cloned() {
             let both: Option<Vec<usize>> = permutation.iter().map(|&axis| own.get(axis).copied()).collect();
-            return self.turned(of, both.ok_or("a permutation of other axes")?);
+            return self.transposition(of, both.ok_or("a permutation of other axes")?);
         }
         self.push(Transpose { input, permutation: Some(node::sizes(permutation)?) })
     }
 
     /// A transposition that is known to be one.
-    pub fn turned(&mut self, of: OperandId, permutation: Vec<usize>) -> Mapped<OperandId> {
+    pub fn transposition(&mut self, of: OperandId, permutation: Vec<usize>) -> Mapped<OperandId> {
         if permutation.iter().copied().eq(0..self.rank(of)) {
             return Ok(of);
         }
         let result = self.push(Transpose { input: of, permutation: Some(node::sizes(&permutation)?) })?;
-        self.transposed.insert(result, Turned { of, permutation });
+        self.transposed.insert(result, Transposition { of, permutation });
         Ok(result)
     }
 
     /// One more dimension, of size 1, before an axis.
     pub fn insert_axis(&mut self, input: OperandId, axis: usize) -> Mapped<OperandId> {
-        if let Some(Turned { of, mut permutation }) = self.transposed.get(&input).cloned() {
+        if let Some(Transposition { of, mut permutation }) = self.transposed.get(&input).cloned() {
             // After the others in memory, where it moves none of them.
             let mut shape = self.shape(of);
             permutation.insert(axis, shape.len());
             shape.push(1);
             let of = self.reshape(of, &shape)?;
-            return self.turned(of, permutation);
+            return self.transposition(of, permutation);
         }
         let mut shape = self.shape(input);
         shape.insert(axis, 1);
@@ -288,16 +288,16 @@ impl Emit<'_> {
             return Ok(input);
         }
         // What is appended to the rows of a cache.
-        if let Some(Turned { of, permutation }) = inputs.first().and_then(|first| self.transposed.get(first)).cloned()
+        if let Some(Transposition { of, permutation }) = inputs.first().and_then(|first| self.transposed.get(first)).cloned()
             && permutation.get(axis) == Some(&0)
         {
-            let back = Turned::inverse(&permutation);
+            let back = Transposition::inverse(&permutation);
             let mut rows = vec![of];
             for &input in &inputs[1..] {
                 rows.push(self.transpose(input, &back)?);
             }
             let all = self.push(Concat { inputs: rows, axis: 0 })?;
-            return self.turned(all, permutation);
+            return self.transposition(all, permutation);
         }
         self.push(Concat { inputs, axis: node::size(axis)? })
     }

@@ -8,7 +8,7 @@ use super::branch;
 use super::caches::KvCache;
 use super::dimensions::{self, Signature};
 use super::element::ElementType;
-use super::emit::{Emit, Short, Transposed, Turned};
+use super::emit::{Emit, Short, Transposed, Transposition};
 use super::empty;
 use super::expansion;
 use super::file::Model;
@@ -404,12 +404,12 @@ impl<'a> Importer<'a> {
 
     /// An input whose rows lie one after the other.
     fn cache(&mut self, name: &str, data_type: DataType, shape: &[u32], axis: usize) -> Result<Value> {
-        let front = Turned::to_front(axis, shape.len());
+        let front = Transposition::to_front(axis, shape.len());
         let id = self.builder.input(name, Descriptor::new(data_type, front.iter().map(|&axis| shape[axis])))?;
-        let permutation = Turned::inverse(&front);
+        let permutation = Transposition::inverse(&front);
         let list = permutation.iter().map(|&axis| axis as u32).collect();
         let value = self.builder.push_op(Transpose { input: id, permutation: Some(list) }, name)?[0];
-        self.transposed.insert(value, Turned { of: id, permutation });
+        self.transposed.insert(value, Transposition { of: id, permutation });
         Ok(value.into())
     }
 

@@ -4,8 +4,8 @@
 //! script in its turn. So while a timeline has nothing else to do, whoever sends it a task that ends soon carries it out,
 //! with the timeline's own loop ([`SharedLoop::attempt`](super::shared_loop::SharedLoop::attempt)): order, errors and numbers of runs are those of the loop.
 //!
-//! Script's thread does runs of up to [`LONGEST_RUN`], and of [`PER_TURN`] in all until results are next settled, which is a later turn of the
-//! event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`WORTH_A_THREAD`].
+//! Script's thread does runs of up to [`LONGEST_RUN`], and of [`PER_ITERATION`] in all until results are next settled, which is in a later iteration
+//! of the event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`WORTH_A_THREAD`].
 //! Threads that runs of models have to themselves do what the timeline's thread
 //! would. Any other thread does nothing itself.
 
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 /// What a run on script's thread may be expected to take.
 const LONGEST_RUN: Duration = Duration::from_micros(200);
 /// What all of them may take until results are settled.
-const PER_TURN: Duration = Duration::from_millis(1);
+const PER_ITERATION: Duration = Duration::from_millis(1);
 
-/// A run that takes so long is worth another thread while script's has done something else in its turn.
+/// A run that takes so long is worth another thread while script's has done something else in the iteration.
 const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// For tests: `always` has script's thread do every run while the timeline is idle, `never` has no thread but the timeline's do any.
@@ -37,7 +37,7 @@ pub enum Budget {
 #[derive(Clone, Copy)]
 enum Thread {
     Other,
-    /// Script's, with what is left of a turn.
+    /// Script's, with what is left of an iteration of the event loop.
     Script(Duration),
     Own,
 }
@@ -60,9 +60,9 @@ fn mode() -> Mode {
     })
 }
 
-/// The calling thread is script's, and a turn of its event loop begins.
-pub fn begin_turn() {
-    THREAD.set(Thread::Script(PER_TURN));
+/// The calling thread is script's, and an iteration of its event loop begins.
+pub fn begin_loop_iteration() {
+    THREAD.set(Thread::Script(PER_ITERATION));
 }
 
 /// While `work` runs the calling thread may do what a timeline's thread would: nobody waits for it but for the work's end.
@@ -88,14 +88,14 @@ pub fn budget() -> Budget {
     }
 }
 
-/// Whether a run that needs nothing of what was asked for before had better be done by others: script's thread has done a run in this turn,
+/// Whether a run that needs nothing of what was asked for before had better be done by others: script's thread has done a run in this iteration,
 /// so several wait, and there may be cores for them.
 pub fn is_better_in_parallel(time: Duration) -> bool {
-    let has_worked = matches!(THREAD.get(), Thread::Script(left) if left + WORTH_A_THREAD < PER_TURN);
+    let has_worked = matches!(THREAD.get(), Thread::Script(left) if left + WORTH_A_THREAD < PER_ITERATION);
     mode() == Mode::Usual && has_worked && time >= WORTH_A_THREAD
 }
 
-/// Takes what work takes from what is left of script's turn.
+/// Takes what work takes from what is left of script's iteration.
 pub fn timed<R>(work: impl FnOnce() -> R) -> R {
     let Thread::Script(_) = THREAD.get() else { return work() };
     let begin = Instant::now();
@@ -111,12 +111,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn script_has_a_budget_until_its_turn_is_used_up() {
+    fn script_has_a_budget_until_its_iteration_is_used_up() {
         if mode() != Mode::Usual {
             return;
         }
         assert_eq!(budget(), Budget::Nothing);
-        begin_turn();
+        begin_loop_iteration();
         assert_eq!(budget(), Budget::For(LONGEST_RUN));
         THREAD.set(Thread::Script(LONGEST_RUN / 2));
         assert_eq!(budget(), Budget::For(LONGEST_RUN / 2));
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(as_timeline(budget), Budget::All);
         assert!(std::panic::catch_unwind(|| as_timeline(|| panic!("on purpose"))).is_err());
         assert_eq!(budget(), Budget::For(Duration::ZERO));
-        begin_turn();
+        begin_loop_iteration();
         assert_eq!(budget(), Budget::For(LONGEST_RUN));
     }
 
@@ -136,12 +136,12 @@ mod tests {
         }
         let short = WORTH_A_THREAD - Duration::from_micros(1);
         assert!(!is_better_in_parallel(LONGEST_RUN));
-        begin_turn();
+        begin_loop_iteration();
         assert!(!is_better_in_parallel(LONGEST_RUN));
         // Writing an input is no run.
-        THREAD.set(Thread::Script(PER_TURN - short));
+        THREAD.set(Thread::Script(PER_ITERATION - short));
         assert!(!is_better_in_parallel(LONGEST_RUN));
-        THREAD.set(Thread::Script(PER_TURN - LONGEST_RUN));
+        THREAD.set(Thread::Script(PER_ITERATION - LONGEST_RUN));
         assert!(is_better_in_parallel(WORTH_A_THREAD) && !is_better_in_parallel(short));
         assert!(!as_timeline(|| is_better_in_parallel(LONGEST_RUN)));
     }

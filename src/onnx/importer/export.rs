@@ -56,9 +56,9 @@ impl Importer<'_> {
         if cache.axis >= rank {
             return Ok(value);
         }
-        let front = Turned::to_front(cache.axis, rank);
-        if let Some(Turned { of, permutation, .. }) = self.transposed.get(&id)
-            && *permutation == Turned::inverse(&front)
+        let front = Transposition::to_front(cache.axis, rank);
+        if let Some(Transposition { of, permutation, .. }) = self.transposed.get(&id)
+            && *permutation == Transposition::inverse(&front)
         {
             return Ok((*of).into());
         }

@@ -194,8 +194,8 @@ pub fn with_state(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
     };
     if is_last {
-        let turned = emit.transpose(output, &[0, 2, 1])?;
-        output = emit.reshape(turned, &layout.given)?;
+        let transposed = emit.transpose(output, &[0, 2, 1])?;
+        output = emit.reshape(transposed, &layout.given)?;
     }
     Ok([output.into(), state].into_iter().chain(captured.map(Value::from)).collect())
 }

@@ -182,13 +182,13 @@ impl Chosen {
     fn layer(&self, x: OperandId, layer: &Layer, emit: &mut Emit<'_>) -> Mapped<OperandId> {
         let product = match (&layer.weights, self.indices) {
             (Weights::Float(weights), None) => {
-                let turned = emit.transpose(*weights, &[0, 2, 1])?;
-                emit.matmul(x, turned)?
+                let transposed = emit.transpose(*weights, &[0, 2, 1])?;
+                emit.matmul(x, transposed)?
             }
             (Weights::Float(weights), Some(indices)) => {
                 let own = emit.gather(*weights, indices, 0)?;
-                let turned = emit.transpose(own, &[0, 1, 3, 2])?;
-                emit.matmul(x, turned)?
+                let transposed = emit.transpose(own, &[0, 1, 3, 2])?;
+                emit.matmul(x, transposed)?
             }
             (Weights::Quantized(weights), Some(indices)) => weights.product(x, indices, layer.outputs, emit)?,
             (Weights::Quantized(_), None) => return Err("weights of a few bits without choices".into()),

@@ -224,8 +224,8 @@ pub fn tensor_scatter(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         "linear" => {}
         "circular" => {
             let size = emit.scalar(DataType::Int64, shape[at].into())?;
-            let turns = emit.div(places, size)?;
-            let whole = emit.mul(turns, size)?;
+            let rounds = emit.div(places, size)?;
+            let whole = emit.mul(rounds, size)?;
             places = emit.sub(places, whole)?;
         }
         other => return Err(format!("the mode {other:?}").into()),

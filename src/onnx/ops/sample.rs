@@ -211,9 +211,9 @@ fn tap(x: OperandId, weight: Option<OperandId>, whole: f64, outside: Outside, em
             let (period, mirror) =
                 if outside.align_corners { (2.0 * last, 2.0 * last) } else { (2.0 * whole, 2.0 * whole - 1.0) };
             if period > 0.0 {
-                let turns = emit.with(BinaryKind::Div, x, period)?;
-                let turns = emit.unary(UnaryKind::Floor, turns)?;
-                let begin = emit.with(BinaryKind::Mul, turns, period)?;
+                let periods = emit.with(BinaryKind::Div, x, period)?;
+                let periods = emit.unary(UnaryKind::Floor, periods)?;
+                let begin = emit.with(BinaryKind::Mul, periods, period)?;
                 let rest = emit.sub(x, begin)?;
                 let after = emit.compare(LogicalKind::Greater, rest, last)?;
                 let mirror = emit.scalar(DataType::Float32, mirror)?;

@@ -32,8 +32,8 @@ impl Matrices {
         for j in 0..inputs {
             let weight = window.map_or(1.0, |window| window[j as usize]) * scale;
             for k in 0..outputs {
-                let turn = (u64::from(j) * u64::from(k) % u64::from(length)) as f64 / f64::from(length);
-                let (sine, cosine) = (TAU * turn).sin_cos();
+                let fraction = (u64::from(j) * u64::from(k) % u64::from(length)) as f64 / f64::from(length);
+                let (sine, cosine) = (TAU * fraction).sin_cos();
                 parts[0].push(cosine * weight);
                 parts[1].push(direction * sine * weight);
             }
@@ -195,8 +195,8 @@ pub fn window(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         _ => &[0.42, -0.5, 0.08],
     };
     let at = |i: usize| -> f64 {
-        let turn = TAU * i as f64 / period;
-        coefficients.iter().enumerate().map(|(k, coefficient)| coefficient * (k as f64 * turn).cos()).sum()
+        let angle = TAU * i as f64 / period;
+        coefficients.iter().enumerate().map(|(k, coefficient)| coefficient * (k as f64 * angle).cos()).sum()
     };
     let numbers: Vec<f64> = (0..length).map(at).collect();
     let numbers = Tensor::from_floats(ElementType::Double, vec![length], &numbers);

@@ -146,8 +146,8 @@ fn arc_tangent(x: OperandId, emit: &mut Emit<'_>) -> Mapped<OperandId> {
     let small = emit.select(large, inverse, magnitude)?;
     let middle = emit.compare(LogicalKind::Greater, small, std::f64::consts::SQRT_2 - 1.0)?;
     let (less, more) = (emit.with(BinaryKind::Sub, small, 1.0)?, emit.with(BinaryKind::Add, small, 1.0)?);
-    let turned = emit.div(less, more)?;
-    let t = emit.select(middle, turned, small)?;
+    let shifted = emit.div(less, more)?;
+    let t = emit.select(middle, shifted, small)?;
     let square = emit.mul(t, t)?;
     let mut series = emit.with(BinaryKind::Mul, square, 8.053_744_495_38e-2)?;
     for coefficient in [-1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1] {

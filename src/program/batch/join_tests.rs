@@ -116,8 +116,8 @@ fn what_would_mix_sequences_stays_apart() {
         |s, query| s.push(CumulativeSum { input: query, axis: Modulo(0), exclusive: false, reversed: false }),
         // The sequences come to lie along another axis.
         |s, query| {
-            let turned = s.push(Transpose { input: query, permutation: Some(vec![2, 1, 0]) });
-            s.push(Transpose { input: turned, permutation: Some(vec![2, 1, 0]) })
+            let transposed = s.push(Transpose { input: query, permutation: Some(vec![2, 1, 0]) });
+            s.push(Transpose { input: transposed, permutation: Some(vec![2, 1, 0]) })
         },
         |s, query| s.push(Reshape { input: query, new_shape: vec![1, 1, WIDTH] }),
         // Each has its own numbers, which are broadcast.

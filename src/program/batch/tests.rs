@@ -194,8 +194,8 @@ fn convolutions() {
     // Rows as pixels.
     mixed("conv2d", |g| {
         let (x, filter) = (g.image(), g.weights(&[3, 2, 3, 3], 9));
-        let turned = g.push(Transpose { input: x, permutation: Some(vec![2, 1, 0, 3]) });
-        let result = g.push(conv(turned, filter));
+        let transposed = g.push(Transpose { input: x, permutation: Some(vec![2, 1, 0, 3]) });
+        let result = g.push(conv(transposed, filter));
         g.end(result);
     });
 }
@@ -293,15 +293,15 @@ fn folded_rows() {
         let flat = g.reshape(x, &[rows * 5, 4]);
         let product = g.push(Matmul { a: flat, b: weights });
         let back = g.reshape(product, &[rows, 5, 2, 2]);
-        let turned = g.push(Transpose { input: back, permutation: Some(vec![0, 2, 1, 3]) });
-        g.end(turned);
+        let transposed = g.push(Transpose { input: back, permutation: Some(vec![0, 2, 1, 3]) });
+        g.end(transposed);
         g.end(flat);
     });
     mixed("reshape", |g| {
         let rows = g.data.rows;
         let x = g.input("x", &[rows, 5, 4]);
-        let turned = g.push(Transpose { input: x, permutation: Some(vec![1, 0, 2]) });
-        let flat = g.reshape(turned, &[5 * rows, 4]);
+        let transposed = g.push(Transpose { input: x, permutation: Some(vec![1, 0, 2]) });
+        let flat = g.reshape(transposed, &[5 * rows, 4]);
         g.end(flat);
     });
     mixed("reshape", |g| {

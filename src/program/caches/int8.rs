@@ -39,7 +39,7 @@ pub fn with_scales(caches: &KvCaches) -> KvCaches {
 pub fn in_bytes(graph: Graph, caches: &[KvCache]) -> Result<Graph> {
     let find = |list: &[(String, OperandId)], name: &str| list.iter().find(|(other, _)| other == name).map(|(_, id)| *id);
     let mut rewrite =
-        Rewrite { kept: HashMap::new(), roots: HashMap::new(), turned: HashMap::new(), zeros: HashMap::new(), graph };
+        Rewrite { kept: HashMap::new(), roots: HashMap::new(), transposed: HashMap::new(), zeros: HashMap::new(), graph };
     let nodes = std::mem::take(&mut rewrite.graph.nodes);
     for cache in caches {
         let past = find(&rewrite.graph.inputs, &cache.past);
@@ -87,7 +87,7 @@ struct Rewrite {
     /// What is to be kept as soon as it is there, with the axis of the scales: the first rows of caches that have none.
     roots: HashMap<OperandId, usize>,
     /// By bytes that are a transposition: those that they are one of, with their scales, and the permutation.
-    turned: HashMap<OperandId, ([OperandId; 2], Vec<u32>)>,
+    transposed: HashMap<OperandId, ([OperandId; 2], Vec<u32>)>,
     /// Zero points, by their number.
     zeros: HashMap<usize, ConstantBytes>,
 }
@@ -210,7 +210,7 @@ impl Rewrite {
         Ok(match &node.op {
             Op::Unary(op) if op.kind == UnaryKind::Identity => Some(kept),
             Op::Cast(_) if self.graph.descriptor(node.outputs[0]).data_type == DataType::Float32 => Some(kept),
-            Op::Transpose(op) => Some(self.turned(kept, op)?),
+            Op::Transpose(op) => Some(self.transposed(kept, op)?),
             Op::Reshape(_) => match followed(&self.shape(bytes), axis, &output) {
                 Some(axis) => {
                     let scales = self.push(Reshape { input: scales, new_shape: of_scales(axis) })?[0];
@@ -248,15 +248,15 @@ impl Rewrite {
     }
 
     /// A value whose dimensions are in another order. Of one that is a transposition it is one transposition, which attention does on its way.
-    fn turned(&mut self, Kept { bytes, scales, axis, .. }: Kept, op: &Transpose) -> Result<Kept> {
+    fn transposed(&mut self, Kept { bytes, scales, axis, .. }: Kept, op: &Transpose) -> Result<Kept> {
         let rank = self.shape(bytes).len();
-        let before = self.turned.get(&bytes).cloned();
+        let before = self.transposed.get(&bytes).cloned();
         let ([of_bytes, of_scales], before) = before.unwrap_or_else(|| ([bytes, scales], (0..rank as u32).collect()));
         let permutation: Vec<u32> = (0..rank).map(|to| before[op.source(to, rank)]).collect();
         let axis = (0..rank).find(|&to| op.source(to, rank) == axis).unwrap_or(axis);
         let moved = |input| Transpose { input, permutation: Some(permutation.clone()) };
         let (bytes, scales) = (self.push(moved(of_bytes))?[0], self.push(moved(of_scales))?[0]);
-        self.turned.insert(bytes, ([of_bytes, of_scales], permutation));
+        self.transposed.insert(bytes, ([of_bytes, of_scales], permutation));
         Ok(Kept { bytes, scales, axis, is_past: false })
     }
 

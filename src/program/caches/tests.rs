@@ -156,9 +156,9 @@ const SERVE: &[Case] = &[
         let wide = s.push(Reshape { input: wide, new_shape: vec![HEADS, 1, rows, WIDTH] });
         let wide = s.push(Expand { input: wide, new_shape: vec![HEADS, 3, rows, WIDTH] });
         let keys = s.push(Reshape { input: wide, new_shape: vec![3 * HEADS, rows, WIDTH] });
-        let turned = s.push(Transpose { input: keys, permutation: Some(vec![0, 2, 1]) });
+        let transposed = s.push(Transpose { input: keys, permutation: Some(vec![0, 2, 1]) });
         let query = s.push(Concat { inputs: vec![s.data.query; 3], axis: 0 });
-        let scores = s.push(Matmul { a: query, b: turned });
+        let scores = s.push(Matmul { a: query, b: transposed });
         let weights = s.push(Softmax { input: scores, axis: 2 });
         let result = s.push(Matmul { a: weights, b: keys });
         s.finish(&[result])

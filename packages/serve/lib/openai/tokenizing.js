@@ -1,6 +1,6 @@
 'use strict';
 
-// Tokenizes texts without keeping the event loop: long ones in a thread of their own, where requests take turns.
+// Tokenizes texts without keeping the event loop: long ones in a thread of their own, where requests share the time.
 
 const path = require('node:path');
 const { Worker } = require('node:worker_threads');
@@ -9,9 +9,9 @@ const { ApiError } = require('./errors.js');
 const LIMITS = {
   /** Characters that are tokenized at once: about a millisecond. */
   here: 1024,
-  /** Characters of a turn, if there are several texts. */
-  turn: 8192,
-  /** Milliseconds of a turn. Some texts without spaces take very long. */
+  /** Characters of a slice, if there are several texts. */
+  slice: 8192,
+  /** Milliseconds of a slice. Some texts without spaces take very long. */
   timeout: 20_000,
   /** Megabytes of the thread's heap. */
   memory: 1024,
@@ -32,9 +32,9 @@ class Tokenizing {
   #limits;
   /** @type {Worker | undefined} */
   #worker;
-  /** The first one has the next turn. @type {Job[]} */
+  /** The first one has the next slice. @type {Job[]} */
   #jobs = [];
-  /** What ends the turn that is under way. @type {((result: {rows?: Row[], error?: Error}) => void) | undefined} */
+  /** What ends the slice that is under way. @type {((result: {rows?: Row[], error?: Error}) => void) | undefined} */
   #finish;
 
   /**
@@ -61,7 +61,7 @@ class Tokenizing {
       const job = { texts, rows: [], signal, resolve, reject };
       signal?.addEventListener('abort', () => this.#drop(job, signal.reason), { once: true });
       this.#jobs.push(job);
-      this.#turn();
+      this.#work();
     });
   }
 
@@ -72,18 +72,18 @@ class Tokenizing {
     this.#end(error);
   }
 
-  /** Whose turn it is goes on until its end, and nobody reads the result. */
+  /** A slice goes on until its end, and nobody reads the result. */
   #drop(job, reason) {
     this.#jobs = this.#jobs.filter((one) => one !== job);
     job.reject(reason);
   }
 
-  async #turn() {
+  async #work() {
     if (this.#finish !== undefined) return;
     while (this.#jobs.length > 0) {
       const job = this.#jobs.shift();
       let characters = 0;
-      const texts = job.texts.slice(job.rows.length).filter((text, i) => (characters += lengthOf(text)) <= this.#limits.turn || i === 0);
+      const texts = job.texts.slice(job.rows.length).filter((text, i) => (characters += lengthOf(text)) <= this.#limits.slice || i === 0);
       const { rows, error } = await this.#ask(texts);
       if (error !== undefined) {
         job.reject(error);
@@ -123,7 +123,7 @@ class Tokenizing {
     return worker;
   }
 
-  /** Gives the thread up. The next turn starts another. */
+  /** Gives the thread up. The next slice starts another. */
   #end(error) {
     const worker = this.#worker;
     this.#worker = undefined;

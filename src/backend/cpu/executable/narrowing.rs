@@ -98,7 +98,7 @@ mod tests {
         }
 
         /// What no kernel reads as bfloat16.
-        fn turned(&mut self, input: OperandId) -> OperandId {
+        fn transposed(&mut self, input: OperandId) -> OperandId {
             self.0.push_op(Reverse { input, axes: None }, "").unwrap()[0]
         }
 
@@ -152,7 +152,7 @@ mod tests {
         let read = |sketch: &mut Sketch, x| {
             let first = sketch.product(x);
             let name = sketch.reshaped(first, &[COLUMNS, ROWS]);
-            let other = sketch.turned(name);
+            let other = sketch.transposed(name);
             let (second, other) = (sketch.product(first), sketch.reshaped(other, &[ROWS, COLUMNS]));
             let sum = sketch.add(second, other);
             vec![sketch.product(sum)]

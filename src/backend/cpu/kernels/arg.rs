@@ -119,8 +119,8 @@ mod tests {
             data[5 * length..6 * length].iter_mut().for_each(|x| *x = (*x * 3.0).round());
             check(kind, &data, &[8, length, 1]);
             // The lines as columns.
-            let turned: Vec<f32> = (0..32 * length).map(|i| data[i % 32 % 8 * length + i / 32]).collect();
-            check(kind, &turned, &[1, length, 32]);
+            let transposed: Vec<f32> = (0..32 * length).map(|i| data[i % 32 % 8 * length + i / 32]).collect();
+            check(kind, &transposed, &[1, length, 32]);
         }
     }
 

@@ -140,8 +140,8 @@ fn networks_of_float16() {
         let (scale, shift) = (constant(&mut builder, &[columns], 7), constant(&mut builder, &[columns], 8));
         let y = push(&mut builder, Matmul { a: x, b: w });
         let y = push(&mut builder, Binary { kind: BinaryKind::Add, a: y, b: bias });
-        let turned = push(&mut builder, Transpose { input: y, permutation: Some(vec![0, 2, 1]) });
-        let scores = push(&mut builder, Matmul { a: y, b: turned });
+        let transposed = push(&mut builder, Transpose { input: y, permutation: Some(vec![0, 2, 1]) });
+        let scores = push(&mut builder, Matmul { a: y, b: transposed });
         let factor = builder.scalar(DataType::Float16, Number::Double(0.013)).unwrap();
         let scores = push(&mut builder, Binary { kind: BinaryKind::Mul, a: scores, b: factor });
         let weights = push(&mut builder, Softmax { input: scores, axis: 2 });

@@ -783,24 +783,24 @@ fn softplus_f32(x: f32) -> f32 {
 }
 
 // The rest of an angle after quarter turns, and their number modulo 4.
-struct Turned {
+struct ReducedAngle {
   rest: f32,
   quarters: u32,
 }
 
-fn turned(x: f32) -> Turned {
+fn reduce_angle(x: f32) -> ReducedAngle {
   if abs(x) < 8192.0f {
     let n = round(x * 0.636619772f);
     // A quarter turn in parts, of which all but the last have exact products with n: 1e-7 is left of numbers that are near to a multiple
     // of it, and must have all its digits.
     let y = (((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.549533620476723e-8f) - n * 2.563344e-12f;
-    return Turned(y, bitcast<u32>(i32(n)) & 3u);
+    return ReducedAngle(y, bitcast<u32>(i32(n)) & 3u);
   }
-  return turned_far(x);
+  return reduce_large_angle(x);
 }
 
 // For large angles: the digits of 2/pi that matter, as integers (Payne and Hanek).
-fn turned_far(x: f32) -> Turned {
+fn reduce_large_angle(x: f32) -> ReducedAngle {
   var digits = array<u32, 7>(0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u);
   let bits = bitcast<u32>(x);
   let exponent = ((bits >> 23u) & 255u) - 127u;
@@ -836,9 +836,9 @@ fn turned_far(x: f32) -> Turned {
     rest = -rest;
   }
   if x < 0.0f {
-    return Turned(-rest, (4u - quarters) & 3u);
+    return ReducedAngle(-rest, (4u - quarters) & 3u);
   }
-  return Turned(rest, quarters & 3u);
+  return ReducedAngle(rest, quarters & 3u);
 }
 
 fn sin_small(x: f32) -> f32 {
@@ -855,7 +855,7 @@ fn sin_f32(x: f32) -> f32 {
   if is_nan(x) || is_infinite(x) {
     return nan();
   }
-  let t = turned(x);
+  let t = reduce_angle(x);
   let value = select(sin_small(t.rest), cos_small(t.rest), (t.quarters & 1u) == 1u);
   return select(value, -value, t.quarters >= 2u);
 }
@@ -864,7 +864,7 @@ fn cos_f32(x: f32) -> f32 {
   if is_nan(x) || is_infinite(x) {
     return nan();
   }
-  let t = turned(x);
+  let t = reduce_angle(x);
   let value = select(cos_small(t.rest), sin_small(t.rest), (t.quarters & 1u) == 1u);
   return select(value, -value, t.quarters == 1u || t.quarters == 2u);
 }
@@ -873,7 +873,7 @@ fn tan_f32(x: f32) -> f32 {
   if is_nan(x) || is_infinite(x) {
     return nan();
   }
-  let t = turned(x);
+  let t = reduce_angle(x);
   let s = sin_small(t.rest);
   let c = cos_small(t.rest);
   return select(s / c, -c / s, (t.quarters & 1u) == 1u);

@@ -122,7 +122,7 @@ struct Pages {
     sequence: OperandId,
     position: OperandId,
     /// The same where rotary embeddings look it up.
-    turned_by: OperandId,
+    rotary_position: OperandId,
     /// [batch]: tokens of a sequence when it has the new ones.
     totals: OperandId,
 }
@@ -188,8 +188,8 @@ impl Pages {
         let number = emit.positions(DataType::Int32, 1, 0, tokens)?;
         let is_token = emit.logical(LogicalKind::Lesser, number, end)?;
         let first = emit.scalar(DataType::Int32, 0.0)?;
-        let turned_by = emit.select(is_token, position, first)?;
-        Ok(Pages { tokens, batch, block, slots, table, sequence, position, turned_by, totals })
+        let rotary_position = emit.select(is_token, position, first)?;
+        Ok(Pages { tokens, batch, block, slots, table, sequence, position, rotary_position, totals })
     }
 
     /// Where each token's keys go, [tokens, 1]: after all slots if nowhere.
@@ -278,21 +278,21 @@ impl Pages {
     fn rotated(&self, node: &Node<'_>, inputs: [OperandId; 2], emit: &mut Emit<'_>) -> Mapped<[OperandId; 2]> {
         let width = emit.shape(inputs[1])[3];
         let (cos, sin) = (emit.input(node, 8)?, emit.input(node, 9)?);
-        let turned = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
+        let channels = emit.shape(cos).last().copied().unwrap_or(0).saturating_mul(2);
         let interleaved = node.flag("rotary_interleaved", false)?;
         let offset = size(node.int("rotary_offset", 0)?)?;
-        if offset.checked_add(turned).is_none_or(|end| end > width) {
-            return Err(format!("rotary embedding of {turned} channels from {offset} on of {width}").into());
+        if offset.checked_add(channels).is_none_or(|end| end > width) {
+            return Err(format!("rotary embedding of {channels} channels from {offset} on of {width}").into());
         }
-        let positions = emit.reshape(self.turned_by, &[1, self.tokens])?;
+        let positions = emit.reshape(self.rotary_position, &[1, self.tokens])?;
         let positions = emit.within(positions, &emit.shape(cos)[..1], Negative::Outside)?;
         let (cos, sin) = (angles(cos, positions, emit)?, angles(sin, positions, emit)?);
         let mut rotated = |input: OperandId| -> Mapped<OperandId> {
             if offset == 0 {
-                return rotate(input, cos, sin, turned, interleaved, emit);
+                return rotate(input, cos, sin, channels, interleaved, emit);
             }
             let (before, rest) = (emit.slice_axis(input, 3, 0, offset)?, emit.slice_axis(input, 3, offset, width - offset)?);
-            let rest = rotate(rest, cos, sin, turned, interleaved, emit)?;
+            let rest = rotate(rest, cos, sin, channels, interleaved, emit)?;
             emit.concat(vec![before, rest], 3)
         };
         Ok([rotated(inputs[0])?, rotated(inputs[1])?])

@@ -500,24 +500,24 @@ fn what_sees_behind_the_end() {
     // The places one after the other.
     refused("reshape", |g| {
         let x = g.x();
-        let turned = g.transpose(x, &[0, 2, 1]);
-        let y = g.reshape(turned, &[g.data.texts, WIDTH * g.data.length]);
+        let transposed = g.transpose(x, &[0, 2, 1]);
+        let y = g.reshape(transposed, &[g.data.texts, WIDTH * g.data.length]);
         g.end(y);
     });
     // Sums over all places.
     refused("matmul", |g| {
         let x = g.x();
         let y = g.normalize(x);
-        let turned = g.transpose(y, &[0, 2, 1]);
-        let y = g.product(turned, y);
+        let transposed = g.transpose(y, &[0, 2, 1]);
+        let y = g.product(transposed, y);
         g.end(y);
     });
     // Of zeros after the end.
     fits(|g| {
         let x = g.x();
         let y = g.normalize(x);
-        let turned = g.transpose(x, &[0, 2, 1]);
-        let y = g.product(turned, y);
+        let transposed = g.transpose(x, &[0, 2, 1]);
+        let y = g.product(transposed, y);
         g.end(y);
     });
     // Zeros, but an infinity after them.

@@ -228,8 +228,8 @@ fn decoder_step(layers: u32, width: u32, heads: u32, length: u32) -> Graph {
         let query = network.reshape(projected, &[1, heads, 1, size]);
         let keys = network.input(&format!("keys{layer}"), &[1, heads, length, size]);
         let values = network.input(&format!("values{layer}"), &[1, heads, length, size]);
-        let turned = network.transpose(keys, &[0, 1, 3, 2]);
-        let scores = network.op(Matmul { a: query, b: turned });
+        let transposed = network.transpose(keys, &[0, 1, 3, 2]);
+        let scores = network.op(Matmul { a: query, b: transposed });
         let factor = network.number((size as f32).sqrt().recip());
         let scaled = network.binary(BinaryKind::Mul, scores, factor);
         let weights = network.op(Softmax { input: scaled, axis: 3 });

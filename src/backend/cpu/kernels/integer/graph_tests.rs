@@ -131,8 +131,8 @@ fn operands_may_be_moved_in_between() {
     let left = sketch.rounded(x, 3, 0.01);
     let input = sketch.push(Reshape { input: left, new_shape: vec![1, 8, 1, 30] });
     let weights = sketch.weights(&[3, 8, 24], 2);
-    let turned = sketch.push(Transpose { input: weights, permutation: Some(vec![2, 1, 0]) });
-    let filter = sketch.push(Reshape { input: turned, new_shape: vec![24, 8, 1, 3] });
+    let transposed = sketch.push(Transpose { input: weights, permutation: Some(vec![2, 1, 0]) });
+    let filter = sketch.push(Reshape { input: transposed, new_shape: vec![24, 8, 1, 3] });
     let conv = sketch.push(Conv2d {
         padding: [0, 0, 1, 1],
         ..Conv2d::new(input, filter, InputOperandLayout::Nchw, Conv2dFilterOperandLayout::Oihw)
@@ -187,8 +187,8 @@ fn what_is_no_product_of_integers_is_as_before() {
     let zero_point = sketch.constant(DataType::Int8, &[2, 1], vec![0; 2]);
     let weights = sketch.push(DequantizeLinear { input, scale, zero_point });
     let product = sketch.push(Matmul { a: left, b: weights });
-    let turned = sketch.push(Transpose { input: product, permutation: None });
-    let (a, b) = (sketch.rounded(product, 2, 0.3), sketch.rounded(turned, 2, 0.3));
+    let transposed = sketch.push(Transpose { input: product, permutation: None });
+    let (a, b) = (sketch.rounded(product, 2, 0.3), sketch.rounded(transposed, 2, 0.3));
     let output = sketch.push(Matmul { a, b });
     let graph = sketch.build(&[output]);
     assert!(scheduled(&graph, &Cpu::new(1)).steps.iter().all(|step| step.dequantized.is_empty()));

@@ -69,11 +69,11 @@ impl Stack {
         let gemm = gemm.for_product(shape.rows, shape.columns, target.caches);
         let epilogue = Epilogue::of_column(column_bias);
         let positions = stack.unwrap_or_else(|| vec![[0, 0, 0]]);
-        Ok(Stack { gemm, shape, left, right, positions, stride, epilogue, threads: target.threads }.turned())
+        Ok(Stack { gemm, shape, left, right, positions, stride, epilogue, threads: target.threads }.with_column_left())
     }
 
     /// A matrix times a column that lies as a row does is the column times the transposed matrix.
-    fn turned(self) -> Stack {
+    fn with_column_left(self) -> Stack {
         let Shape { rows, depth, columns, left_strides, right_strides } = self.shape;
         if columns > 1 || self.stride > 1 || rows <= gemv::MOST {
             return self;

@@ -75,7 +75,7 @@ impl Network<'_> {
     }
 
     /// An expression of the step in time at which a direction is at a position, or the other way around.
-    pub fn turned(&self, direction: &str, position: &str) -> String {
+    pub fn time_step(&self, direction: &str, position: &str) -> String {
         let last = size(self.steps - 1);
         match self.direction {
             RecurrentNetworkDirection::Forward => position.to_owned(),
@@ -117,7 +117,7 @@ impl Network<'_> {
                  return weight((batch * {columns}u + column) * {depth}u + k);\n}}\n\
                  fn place(batch: u32, row: u32, column: u32) -> u32 {{\n\
                  return row / {batches_of}u * {pitch}u + (batch * {batches_of}u + row % {batches_of}u) * {columns}u + column;\n}}\n",
-                position = self.turned("batch", "step"),
+                position = self.time_step("batch", "step"),
             ),
             number: format!(
                 "({within} / {of_direction}u * {of_rows}u + i / {pitch}u * {batches_of}u + {within} / {columns}u % {batches_of}u) * {columns}u \
@@ -217,7 +217,7 @@ impl Network<'_> {
     pub fn finish_all(&self, lowering: &mut Lowering<'_>, states: &Sequence, output: &Tensor) -> Result<()> {
         let (length, pitch) = (size(states.length), size(states.pitch));
         let step =
-            self.turned(&format!("(i % {length}u / {}u)", size(self.batches() * self.hidden_size)), &format!("i / {length}u"));
+            self.time_step(&format!("(i % {length}u / {}u)", size(self.batches() * self.hidden_size)), &format!("i / {length}u"));
         let body = format!("return states(({step} + 1u) * {pitch}u + i % {length}u);");
         Kernel::new("states").reads(lowering, "states", &states.tensor).each(lowering, output, &body)
     }
