@@ -20,7 +20,7 @@ test('C17: so much may be kept for a tensor that is rented, and destruction alwa
   const timeline = noting();
   const order = new Order(timeline, new Waiting(2));
   const bytes = () => new Uint8Array(4);
-  const giveBack = order.rent('a', () => {});
+  const giveBack = order.holdBack('a', () => {});
   order.writeTensor('a', bytes(), 'first');
   order.writeTensor('a', bytes(), 'second');
   let found;
@@ -36,7 +36,7 @@ test('C17: so much may be kept for a tensor that is rented, and destruction alwa
   expect(timeline.done).toEqual(['write b']);
   giveBack();
   expect(timeline.done).toEqual(['write b', 'write a', 'write a', 'destroy a']);
-  order.rent('c', () => {});
+  order.holdBack('c', () => {});
   order.writeTensor('c', bytes(), '');
   order.writeTensor('c', bytes(), '');
 });

@@ -172,7 +172,7 @@ class Order {
    * @param {() => void} begin
    * @returns {() => void}
    */
-  rent(tensor, begin) {
+  holdBack(tensor, begin) {
     let isOver = false;
     let hasBegun = false;
     const work = () => {

@@ -16,7 +16,7 @@ const { onAbort, watched } = require('./watch.js');
 /** @typedef {import('./model.js').Model} Model */
 
 /** The Model of an OnnxModel. @type {(value: unknown) => Model | undefined} */
-let behind;
+let modelIn;
 
 class OnnxModel {
   /** @type {Model} */
@@ -117,12 +117,12 @@ class OnnxModel {
   }
 
   static {
-    behind = (value) => (typeof value === 'object' && value !== null && #model in value ? value.#model : undefined);
+    modelIn = (value) => (typeof value === 'object' && value !== null && #model in value ? value.#model : undefined);
   }
 }
 
-expose(OnnxModel, behind);
-const self = receiverOf('OnnxModel', behind);
+expose(OnnxModel, modelIn);
+const self = receiverOf('OnnxModel', modelIn);
 
 /**
  * See {@link OnnxModel#run}.
@@ -186,7 +186,7 @@ function standFor(object, model) {
 
 /** The Model of an OnnxModel, or of what stands for one; nothing for anything else. */
 function modelOf(value) {
-  return behind(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
+  return modelIn(value) ?? (typeof value === 'object' && value !== null ? standing.get(value)?.() : undefined);
 }
 
 module.exports = { OnnxModel, createOnnxModel, modelOf, runModel, standFor };

@@ -110,7 +110,7 @@ function lendLater(tensor, operator) {
 function rent(tensor, start) {
   const storage = tensor.handle;
   storage.exported = true;
-  const finish = tensor.context.order.rent(storage, start);
+  const finish = tensor.context.order.holdBack(storage, start);
   const rental = {
     result: storage.buffer,
     giveBack() {
@@ -185,7 +185,7 @@ function copyOut(tensor, device, operator, shown) {
       requireThere();
       if (refused !== undefined) throw { ...refused, message: `${named(operator, label)}: ${refused.message}` };
     };
-    finish = order.rent(handle, () => {
+    finish = order.holdBack(handle, () => {
       const end = (failure) => {
         // The request may have been rejected meanwhile.
         if (failure !== undefined || entry.over) buffer?.destroy();

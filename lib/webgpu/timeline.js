@@ -8,7 +8,7 @@
 // (src/backend/wgpu/program.rs), which executable.js puts on the device.
 //
 // The functions are those of the native addon (`Timeline` in native.d.ts), so the rest of lib/ sees no difference. Handles are objects here: a
-// `Storage`, an `Executable`, a list of recorded dispatches. Constant tensors are on the native side, because their bytes go into graphs.
+// `DeviceTensor`, an `Executable`, a list of recorded dispatches. Constant tensors are on the native side, because their bytes go into graphs.
 
 const { setImmediate } = require('node:timers/promises');
 const { types } = require('node:util');
@@ -35,7 +35,7 @@ const FINE = new Completion();
 const USAGE = STORAGE | COPY_SRC | COPY_DST;
 
 /** A tensor's memory. */
-class Storage {
+class DeviceTensor {
   /** Until it is there. @type {GPUBuffer | undefined} */
   buffer = undefined;
   /** All of it. @type {InstanceType<typeof Part> | undefined} */
@@ -87,7 +87,7 @@ class DeviceTimeline {
   /** What of it came after the last question whether all is done, and whether that is unanswered. */
   #unasked = 0;
   #isAsking = false;
-  /** @type {Set<Storage>} */
+  /** @type {Set<DeviceTensor>} */
   #tensors = new Set();
   /** @type {Set<InstanceType<typeof import('./executable').Executable>>} */
   #graphs = new Set();
@@ -161,7 +161,7 @@ class DeviceTimeline {
 
   createTensor(request, context, dataType, shape, readable, writable, label) {
     native.checkTensor(context, dataType, shape, 'createTensor', label);
-    const storage = new Storage(dataType, shape, label);
+    const storage = new DeviceTensor(dataType, shape, label);
     try {
       this.#hold('tensors', storage.byteLength);
     } catch (error) {
@@ -180,7 +180,7 @@ class DeviceTimeline {
 
   /** Another tensor with what one has now. */
   copyOf(tensor) {
-    const copy = new Storage(tensor.dataType, tensor.shape, tensor.label);
+    const copy = new DeviceTensor(tensor.dataType, tensor.shape, tensor.label);
     this.#hold('tensors', copy.byteLength);
     this.#copy(tensor, copy, () => this.#allocate(copy));
     return copy;
@@ -192,7 +192,7 @@ class DeviceTimeline {
 
   /**
    * Parts of tensors to others.
-   * @param {{from: Storage, first: number, to: Storage, at: number, length: number}[]} copies
+   * @param {{from: DeviceTensor, first: number, to: DeviceTensor, at: number, length: number}[]} copies
    * @returns {Promise<void>} rejected with a Cause
    */
   async copyParts(copies) {
@@ -231,7 +231,7 @@ class DeviceTimeline {
 
   /** A tensor whose memory is a GPUBuffer of script's, which stays script's. */
   adopt(buffer, dataType, shape, label) {
-    const storage = new Storage(dataType, shape, label);
+    const storage = new DeviceTensor(dataType, shape, label);
     storage.buffer = buffer;
     storage.isAdopted = true;
     return storage;
@@ -294,7 +294,7 @@ class DeviceTimeline {
   runOnnx(request, model, { plan }, shapes, values, kept, label, seed, maxBytes, watch) {
     const lent = [];
     const lend = (value) => {
-      if (!(value instanceof Storage)) return value;
+      if (!(value instanceof DeviceTensor)) return value;
       const [handle, number] = native.lendTensor(this.#handle, value.dataType, value.shape);
       lent.push(handle);
       this.#tasks.lend(number, this.copyOf(value));
@@ -395,7 +395,7 @@ class DeviceTimeline {
     }
     if (request === undefined) return;
     if (times === undefined) settle(request, undefined);
-    else times.told.then(() => settle(request, undefined));
+    else times.reported.then(() => settle(request, undefined));
   }
 
   #dispatchOf(executable, tensors, label, watch) {
@@ -410,7 +410,7 @@ class DeviceTimeline {
   dispatchFor({ executable }, tensors, watch) {
     const dispatch = this.#dispatchOf(executable, tensors, '', watch);
     this.#give('dispatch', '', 1, () => this.#submit([dispatch]));
-    return dispatch.times?.told;
+    return dispatch.times?.reported;
   }
 
   /** Dispatches that follow each other, as one command buffer. */
@@ -493,7 +493,7 @@ class DeviceTimeline {
         if (refused.code === 'UnknownError') executable.failure ??= refused;
         throw failed('compute', shown, refused);
       }
-      await times?.told;
+      await times?.reported;
       const found = await ask();
       if (found !== undefined) throw failed('compute', shown, found);
       if (wrong.length > 0) throw failed('compute', shown, { code: 'OperationError', message: wrong[0].message });
@@ -644,4 +644,4 @@ async function openDevice(device, { waiting, memoryLimit = -1 } = {}) {
   return { timeline: new DeviceTimeline(device, handle, waiting), handle, accelerated: !isSoftware(device) };
 }
 
-module.exports = { DeviceTimeline, Storage, destroyBuffer, openDevice };
+module.exports = { DeviceTimeline, DeviceTensor, destroyBuffer, openDevice };

@@ -26,7 +26,7 @@ class Timestamps {
   /** @type {GPUBuffer | undefined} */
   #resolved = undefined;
   /** Settled when the watch has been told of a run that was submitted. */
-  told = Promise.resolve();
+  reported = Promise.resolve();
 
   /**
    * @param {GPUDevice} device
@@ -71,7 +71,7 @@ class Timestamps {
     const now = performance.now();
     const read = readBytes(this.#device, this.#resolved, this.#resolved.size, 'timestamps');
     // Of a device that is lost nothing is known.
-    this.told = read().then((bytes) => this.#tell(now, bytes), () => {}).finally(() => this.#release());
+    this.reported = read().then((bytes) => this.#tell(now, bytes), () => {}).finally(() => this.#release());
   }
 
   #tell(submitted, bytes) {

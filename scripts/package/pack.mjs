@@ -11,7 +11,7 @@ import { addonPart, constrainPart } from './parts.mjs';
 import { addonFile, platforms } from './targets.mjs';
 
 export const dist = inRepository('dist');
-const stage = inRepository('target', 'package', 'stage');
+const contents = inRepository('target', 'package', 'contents');
 const licences = ['LICENSE-APACHE', 'LICENSE-MIT'];
 
 /** @param {{ notices?: string, sbom?: string }} papers that what is tried and not published goes without */
@@ -99,7 +99,7 @@ export function addonsOf(part) {
 }
 
 function emptyFolder(name) {
-  const folder = path.join(stage, name);
+  const folder = path.join(contents, name);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   return folder;

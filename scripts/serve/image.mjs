@@ -125,16 +125,16 @@ function requireNobody(pid) {
 async function call(pid, id) {
   const child = spawn('nsenter', [`--net=/proc/${pid}/ns/net`, process.execPath, client], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
-  let isTold = false;
+  let isEnding = false;
   const over = podman('wait', id);
   // Nobody will be ready if the container ends by itself.
-  const giveUp = () => isTold || child.kill();
+  const giveUp = () => isEnding || child.kill();
   over.then(giveUp, giveUp);
   for await (const line of createInterface(child.stdout)) {
     console.log(line);
     if (line === 'ready') await podman('healthcheck', 'run', id);
     if (line !== 'accepted') continue;
-    isTold = true;
+    isEnding = true;
     await podman('kill', '--signal', 'SIGTERM', id);
   }
   const [code, signal] = await ended;

@@ -159,7 +159,7 @@ fn appending(mut node: NodeProto) -> NodeProto {
 }
 
 /// Whether the node looks at a cache of the standard's only as far as it is told to, and by which of its inputs.
-fn reads_as_told(node: &NodeProto, input: usize) -> Option<usize> {
+fn lengths_input(node: &NodeProto, input: usize) -> Option<usize> {
     let shows = node.output.len() > 1 && node.output[1..].iter().any(|name| !name.is_empty());
     let is_standard = normalized(&node.domain).is_empty() && node.op_type == "Attention";
     (is_standard && matches!(input, 1 | 2) && has(node, 6) && !has(node, 4) && !has(node, 5) && !shows).then_some(6)
@@ -203,9 +203,9 @@ pub fn find(loaded: &Loaded) -> Result<Option<FixedCaches>> {
                 return Ok(None);
             }
             for &(reader, input) in users.get(present.as_str()).into_iter().flatten() {
-                let told = is_scatter.then(|| reads_as_told(&graph.node[reader], input)).flatten();
-                let Some(told) = told else { return Ok(None) };
-                filled.insert(graph.node[reader].input[told].clone(), Filled::After);
+                let lengths = is_scatter.then(|| lengths_input(&graph.node[reader], input)).flatten();
+                let Some(lengths) = lengths else { return Ok(None) };
+                filled.insert(graph.node[reader].input[lengths].clone(), Filled::After);
             }
             // onnxruntime gives zeros there, unless past and present are one buffer.
             keeps_rest.push(node.op_type != "GroupQueryAttention");

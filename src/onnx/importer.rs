@@ -205,11 +205,11 @@ fn import_now(
     if !importer.refused.is_empty() {
         return Err(ImportError::Nodes(importer.refused));
     }
-    let told = |name: &&str| match &values.get(name)?.found {
+    let constant_of = |name: &&str| match &values.get(name)?.found {
         Found::Value(value) => value.constant().cloned(),
         _ => None,
     };
-    let asked = source.asked.iter().map(told).collect();
+    let asked = source.asked.iter().map(constant_of).collect();
     let mut part = importer.finish(&wanted, &values, place != Place::Later)?;
     if let Some(graph) = &part.graph {
         let of_inputs = graph.inputs.iter().map(|(_, id)| graph.descriptor(*id).byte_length());

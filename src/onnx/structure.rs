@@ -74,7 +74,7 @@ impl Message {
 /// `UnknownError` when that much cannot be had.
 pub fn check(model: &[u8], most: usize) -> Result<()> {
     let mut cost = Cost { bytes: 0, most };
-    walk(Model, model, &mut cost)?;
+    visit(Model, model, &mut cost)?;
     // Decoding allocates it in pieces, and what is made for each node takes about as much again.
     memory::require(cost.bytes.saturating_mul(2))
 }
@@ -112,7 +112,7 @@ pub fn read(model: &[u8]) -> Result<Vec<Pin>> {
         return Ok(Vec::new());
     }
     let mut large = Vec::new();
-    if !window.walk(Model, 0..model.len(), &mut large)? {
+    if !window.visit(Model, 0..model.len(), &mut large)? {
         large.clear();
     }
     let ends = large.iter().map(|range| range.end);
@@ -125,7 +125,7 @@ pub fn read(model: &[u8]) -> Result<Vec<Pin>> {
 /// As many bytes of a file are read ahead where its structure is looked at in their order.
 const WINDOW: usize = 64 << 10;
 /// And so many behind data that was skipped: most often that of the next tensor follows soon.
-const BEHIND_DATA: usize = 1 << 10;
+const AFTER_DATA: usize = 1 << 10;
 
 /// Bytes of a model that are looked at before all of its structure is there.
 struct Window<'a> {
@@ -149,7 +149,7 @@ impl Window<'_> {
         const LONGEST: usize = 10;
         let needed = at..end.min(at + LONGEST);
         if needed.start < self.there.start || needed.end > self.there.end {
-            let ahead = if self.there.end + BEHIND_DATA < at { BEHIND_DATA } else { WINDOW };
+            let ahead = if self.there.end + AFTER_DATA < at { AFTER_DATA } else { WINDOW };
             self.pin(at..self.model.len().min(at + ahead))?;
         }
         let mut rest = &self.model[needed.clone()];
@@ -157,8 +157,8 @@ impl Window<'_> {
         Ok(Some((number, needed.end - rest.len())))
     }
 
-    /// Adds where the data of large tensors is, in the order of the file. The recursion ends as in [`walk`]. Tells whether it is a message.
-    fn walk(&mut self, message: Message, range: Range<usize>, large: &mut Vec<Range<usize>>) -> Result<bool> {
+    /// Adds where the data of large tensors is, in the order of the file. The recursion ends as in [`visit`]. Tells whether it is a message.
+    fn visit(&mut self, message: Message, range: Range<usize>, large: &mut Vec<Range<usize>>) -> Result<bool> {
         let mut at = range.start;
         while at < range.end {
             let Some((key, after)) = self.varint(at, range.end)? else { return Ok(false) };
@@ -173,7 +173,7 @@ impl Window<'_> {
                             _ if matches!((message, key >> 3), (Tensor, 9)) && length >= WORTH_GIVING_BACK => {
                                 large.push(value.clone())
                             }
-                            Some((nested, _)) if !self.walk(nested, value.clone(), large)? => return Ok(false),
+                            Some((nested, _)) if !self.visit(nested, value.clone(), large)? => return Ok(false),
                             _ => {}
                         }
                         Some(value.end)
@@ -191,16 +191,16 @@ impl Window<'_> {
 
 /// The same for a graph within a node, of which less is expected.
 pub fn check_graph(graph: &[u8]) -> Result<()> {
-    walk(Graph, graph, &mut Cost { bytes: 0, most: MOST_OF_GRAPH })
+    visit(Graph, graph, &mut Cost { bytes: 0, most: MOST_OF_GRAPH })
 }
 
 /// The same for what a sequence or an optional value contains.
 pub fn check_content(content: &[u8]) -> Result<()> {
-    walk(ContentType, content, &mut Cost { bytes: 0, most: MOST_OF_CONTENT })
+    visit(ContentType, content, &mut Cost { bytes: 0, most: MOST_OF_CONTENT })
 }
 
 /// The recursion ends: no message contains itself.
-fn walk(message: Message, mut rest: &[u8], cost: &mut Cost) -> Result<()> {
+fn visit(message: Message, mut rest: &[u8], cost: &mut Cost) -> Result<()> {
     while !rest.is_empty() {
         let key = varint(&mut rest)?;
         let field = key >> 3;
@@ -218,7 +218,7 @@ fn walk(message: Message, mut rest: &[u8], cost: &mut Cost) -> Result<()> {
                 match message.nested(field) {
                     Some((nested, size)) => {
                         cost.add(size)?;
-                        walk(nested, value, cost)?;
+                        visit(nested, value, cost)?;
                     }
                     None => cost.add(message.plain(field, value))?,
                 }

@@ -247,7 +247,7 @@ impl Run {
         for (position, batches) in collected.into_iter().enumerate() {
             let like = batches.iter().flat_map(|batch| batch.parts.first()).map(|part| (part.element, part.shape.clone())).next();
             let like = like.unwrap_or_else(|| crate::onnx::declared(&body.graph.output[first + position]));
-            results.push(self.filled_up(batches, like, most)?);
+            results.push(self.padded(batches, like, most)?);
         }
         Ok(results)
     }
@@ -266,7 +266,7 @@ impl Run {
     }
 
     /// What batches have collected, each filled up to so many parts with zeros.
-    fn filled_up(&self, batches: Vec<Collected>, (element, shape): (ElementType, Vec<usize>), most: usize) -> Result<Held> {
+    fn padded(&self, batches: Vec<Collected>, (element, shape): (ElementType, Vec<usize>), most: usize) -> Result<Held> {
         let count = shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
         let bytes = count.and_then(|count| element.byte_length(count)).unwrap_or(usize::MAX);
         let total = bytes.saturating_mul(most).saturating_mul(batches.len());

@@ -25,7 +25,7 @@ impl IdlePolicy {
     }
 
     /// Work has ended.
-    pub fn begin(&self) {
+    pub fn work_ended(&self) {
         self.last.store(self.nanoseconds(), Ordering::Relaxed);
     }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn what_follows_at_once_is_shared() {
         let policy = after(Duration::from_secs(60));
-        policy.begin();
+        policy.work_ended();
         assert!(policy.last.load(Ordering::Relaxed) >= 60_000_000_000);
         // As if it were the moment after.
         policy.last.store(u64::MAX, Ordering::Relaxed);

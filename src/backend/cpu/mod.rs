@@ -40,7 +40,7 @@ pub use executable::Executable;
 use idle_policy::IdlePolicy;
 use run_queue::{ActiveRun, Alone, Runs};
 use storage::Contents;
-pub use storage::Storage;
+pub use storage::HostStorage;
 pub use streams::Performance;
 use streams::Streams;
 
@@ -156,13 +156,13 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.idle_policy.begin();
+        self.shared.idle_policy.work_ended();
         self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Backend for Cpu {
-    type Tensor = Storage;
+    type Tensor = HostStorage;
     type Executable = Executable;
 
     fn limits(&self) -> &Arc<Limits> {
@@ -190,17 +190,17 @@ impl Backend for Cpu {
         graph.time_alone()
     }
 
-    fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
+    fn allocate(&self, descriptor: &Descriptor) -> Result<HostStorage> {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Allocate)?;
-        Ok(Storage::new(Contents::Own(Bytes::zeroed(descriptor.byte_length())?)))
+        Ok(HostStorage::new(Contents::Own(Bytes::zeroed(descriptor.byte_length())?)))
     }
 
-    fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<Storage, HostBuffer> {
+    fn adopt(&self, memory: HostBuffer, descriptor: &Descriptor) -> Result<HostStorage, HostBuffer> {
         assert_eq!(memory.len(), descriptor.byte_length());
         // Kernels look at whole elements.
         if memory.is_aligned_to(descriptor.data_type.bits().div_ceil(8)) {
-            Ok(Storage::new(Contents::Host(memory)))
+            Ok(HostStorage::new(Contents::Host(memory)))
         } else {
             Err(memory)
         }
@@ -222,7 +222,7 @@ impl Backend for Cpu {
         &self.0.capabilities
     }
 
-    fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
+    fn write(&self, to: &Arc<HostStorage>, bytes: Bytes, done: Done<()>) {
         done.run(|| {
             #[cfg(feature = "faults")]
             faults::at(faults::Place::Write)?;
@@ -230,7 +230,7 @@ impl Backend for Cpu {
         });
     }
 
-    fn read(&self, from: &Arc<Storage>, mut into: HostBuffer, done: Done<()>) {
+    fn read(&self, from: &Arc<HostStorage>, mut into: HostBuffer, done: Done<()>) {
         let from = from.clone();
         let long = into.len() >= LONG_READ && self.0.target.threads > 1;
         let work = move || {
@@ -248,7 +248,7 @@ impl Backend for Cpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, options: RunOptions, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<HostStorage>, options: RunOptions, done: Done<()>) {
         let cpu = self.clone();
         let executable = graph.clone();
         let estimate = graph.estimate();

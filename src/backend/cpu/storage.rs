@@ -12,7 +12,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 /// The timeline orders all accesses, so the lock is never waited for: it is an assertion of that order, and a violation
 /// becomes an error instead of a race.
 #[derive(Debug)]
-pub struct Storage(RwLock<Contents>);
+pub struct HostStorage(RwLock<Contents>);
 
 /// Memory of our own, or JavaScript's for the length of one `compute()`.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl DerefMut for Contents {
     }
 }
 
-impl Storage {
+impl HostStorage {
     pub fn new(contents: Contents) -> Self {
-        Storage(RwLock::new(contents))
+        HostStorage(RwLock::new(contents))
     }
 
     pub fn read(&self) -> Result<RwLockReadGuard<'_, Contents>> {

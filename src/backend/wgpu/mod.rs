@@ -82,7 +82,7 @@ pub use foreign::{Common, Foreign, Lowered};
 pub use runtime::adapter::{self, AdapterRequest};
 pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;
-pub use runtime::storage::Storage;
+pub use runtime::storage::DeviceStorage;
 
 use crate::backend::{Backend, Bindings, CopyRange, RunOptions};
 use crate::compiler::{ALIGNMENT, Capabilities, Schedule};
@@ -162,7 +162,7 @@ impl Gpu {
 }
 
 impl Backend for Gpu {
-    type Tensor = Storage;
+    type Tensor = DeviceStorage;
     type Executable = Executable;
 
     fn limits(&self) -> &Arc<Limits> {
@@ -173,14 +173,14 @@ impl Backend for Gpu {
         &self.0.usage
     }
 
-    fn allocate(&self, descriptor: &Descriptor) -> Result<Storage> {
+    fn allocate(&self, descriptor: &Descriptor) -> Result<DeviceStorage> {
         #[cfg(feature = "faults")]
         faults::at(faults::Place::Allocate)?;
         self.0.device.storage(descriptor.byte_length())
     }
 
     /// The memory is elsewhere.
-    fn adopt(&self, memory: HostBuffer, _: &Descriptor) -> Result<Storage, HostBuffer> {
+    fn adopt(&self, memory: HostBuffer, _: &Descriptor) -> Result<DeviceStorage, HostBuffer> {
         Err(memory)
     }
 
@@ -199,13 +199,13 @@ impl Backend for Gpu {
         true
     }
 
-    fn part(&self, of: &Arc<Storage>, first: usize, descriptor: &Descriptor) -> Option<Storage> {
+    fn part(&self, of: &Arc<DeviceStorage>, first: usize, descriptor: &Descriptor) -> Option<DeviceStorage> {
         let offset = of.offset + first;
         assert!(first.is_multiple_of(ALIGNMENT) && (offset + descriptor.byte_length()) as u64 <= of.buffer.size());
         Some(of.part(offset))
     }
 
-    fn copy(&self, copies: Vec<CopyRange<Storage>>, done: Done<()>) {
+    fn copy(&self, copies: Vec<CopyRange<DeviceStorage>>, done: Done<()>) {
         let device = self.0.device.clone();
         for CopyRange { from, to, .. } in &copies {
             let doubts = from.doubts();
@@ -227,12 +227,12 @@ impl Backend for Gpu {
         &self.0.capabilities
     }
 
-    fn write(&self, to: &Arc<Storage>, bytes: Bytes, done: Done<()>) {
+    fn write(&self, to: &Arc<DeviceStorage>, bytes: Bytes, done: Done<()>) {
         to.remember(&bytes);
         self.order(Job::Write { to: to.clone(), bytes, done });
     }
 
-    fn read(&self, from: &Arc<Storage>, into: HostBuffer, done: Done<()>) {
+    fn read(&self, from: &Arc<DeviceStorage>, into: HostBuffer, done: Done<()>) {
         let doubts = from.doubts();
         match doubts.check_read() {
             Ok(()) => self.order(Job::Read { from: from.clone(), doubts, into, done }),
@@ -240,7 +240,7 @@ impl Backend for Gpu {
         }
     }
 
-    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<Storage>, options: RunOptions, done: Done<()>) {
+    fn execute(&self, graph: &Arc<Executable>, bindings: Bindings<DeviceStorage>, options: RunOptions, done: Done<()>) {
         let mut doubts = Doubts::default();
         bindings.inputs.iter().for_each(|input| doubts.add_all(&input.doubts()));
         let look = match doubts.check() {
@@ -270,11 +270,11 @@ impl Backend for Gpu {
 
     fn on_lost(&self, tell: Box<dyn FnOnce(String) + Send>) {
         let asked = self.0.asked.clone();
-        let told = move |message: String| {
+        let report = move |message: String| {
             asked.refuse(&message);
             tell(message);
         };
-        let _ = self.0.listener.set(self.0.device.on_lost(Box::new(told)));
+        let _ = self.0.listener.set(self.0.device.on_lost(Box::new(report)));
     }
 
     fn cancel(&self) {

@@ -5,7 +5,7 @@ use super::capabilities::GpuCapabilities;
 use super::lower::lower;
 use super::runtime::device::Device;
 use super::runtime::executable::Executable;
-use super::runtime::storage::Storage;
+use super::runtime::storage::DeviceStorage;
 use super::runtime::waiting::PATIENCE;
 use crate::backend::Bindings;
 use crate::compiler::compile;
@@ -61,7 +61,7 @@ fn product(device: &Arc<Device>) -> Result<Vec<u8>> {
     let schedule = compile(graph, &GpuCapabilities::new())?;
     let program = lower(&schedule, &device.target, &|| Ok(()))?;
     let executable = Executable::new(device.clone(), program, &Default::default(), &Arc::default(), &|| Ok(()))?;
-    let input = |bytes: Vec<u8>| -> Result<Arc<Storage>> {
+    let input = |bytes: Vec<u8>| -> Result<Arc<DeviceStorage>> {
         let storage = device.storage(bytes.len())?;
         device.queue.write_buffer(&storage.buffer, 0, &bytes);
         Ok(Arc::new(storage))

@@ -77,7 +77,7 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let pair = |name: &str| -> Mapped<Option<[u32; 2]>> {
         let Some(list) = node.ints(name)?.filter(|list| !list.is_empty()) else { return Ok(None) };
         // A shape with batch and channels in front is taken too.
-        let tail = list.len().checked_sub(spatial).filter(|&extra| extra == 0 || extra == 2).map(|extra| &list[extra..]);
+        let tail = list.len().checked_sub(spatial).filter(|&leading| leading == 0 || leading == 2).map(|leading| &list[leading..]);
         match tail {
             Some(&[width]) => Ok(Some([if name == "output_shape" { 1 } else { 0 }, size(width)?])),
             Some(&[height, width]) => Ok(Some([size(height)?, size(width)?])),
@@ -87,7 +87,7 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let output_padding = pair("output_padding")?.unwrap_or([0, 0]);
     let wanted = pair("output_shape")?;
     let same = matches!(window.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
-    let mut extra = output_padding;
+    let mut ending = output_padding;
     if wanted.is_some() || same {
         for dimension in 0..2 {
             let (length, stride) = (u64::from(shape[2 + dimension]), u64::from(window.strides[dimension]));
@@ -103,7 +103,7 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
                 // Larger than what the windows reach: zeros at the end.
                 None => {
                     window.pads[dimension] = (0, 0);
-                    extra[dimension] = size(target - full + u64::from(output_padding[dimension]))?;
+                    ending[dimension] = size(target - full + u64::from(output_padding[dimension]))?;
                 }
             }
         }
@@ -114,7 +114,7 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
         padding: window.padding(),
         strides: window.strides,
         dilations: window.dilations,
-        output_padding: extra,
+        output_padding: ending,
         output_sizes: None,
         groups: size(node.int("group", 1)?)?,
         input_layout: InputOperandLayout::Nchw,

@@ -2,7 +2,7 @@
 
 use super::Executable;
 use super::step::Memory;
-use crate::backend::cpu::storage::Storage;
+use crate::backend::cpu::storage::HostStorage;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Needed {
 
 impl Executable {
     /// The steps that the wanted outputs need; nothing when all outputs are wanted.
-    pub fn needed(&self, outputs: &[Option<Arc<Storage>>]) -> Option<Needed> {
+    pub fn needed(&self, outputs: &[Option<Arc<HostStorage>>]) -> Option<Needed> {
         if outputs.iter().all(Option::is_some) {
             return None;
         }

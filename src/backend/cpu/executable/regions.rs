@@ -7,7 +7,7 @@ use super::arenas::Arena;
 use super::needed::Needed;
 use super::step::{Memory, Operand, Step};
 use crate::backend::Bindings;
-use crate::backend::cpu::storage::{Contents, Storage};
+use crate::backend::cpu::storage::{Contents, HostStorage};
 use crate::backend::cpu::view::{View, ViewMut};
 use crate::error::Result;
 use crate::memory::Bytes;
@@ -30,7 +30,7 @@ impl<'a> Regions<'a> {
     /// # Errors
     /// `UnknownError` when there is no memory for the arena, `QuotaExceededError` where the context or the model may not hold it,
     /// `OperationError` when somebody else uses a tensor.
-    pub fn new(executable: &'a Executable, bindings: &'a Bindings<Storage>, needed: Option<&Needed>) -> Result<Self> {
+    pub fn new(executable: &'a Executable, bindings: &'a Bindings<HostStorage>, needed: Option<&Needed>) -> Result<Self> {
         let inputs = bindings.inputs.iter().map(|tensor| tensor.read()).collect::<Result<SmallVec<[_; 4]>>>()?;
         // They may still be on their way: what needs them waits.
         assert!(inputs.iter().map(|contents| contents.length()).eq(executable.input_lengths.iter().copied()));

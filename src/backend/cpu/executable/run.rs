@@ -7,7 +7,7 @@ use super::{sources, tables};
 use crate::backend::Bindings;
 use crate::backend::cpu::cancel::Cancel;
 use crate::backend::cpu::checks::check;
-use crate::backend::cpu::storage::Storage;
+use crate::backend::cpu::storage::HostStorage;
 use crate::done::from_panic;
 use crate::error::Result;
 use crate::watch::{Description, StepNumber};
@@ -19,7 +19,7 @@ impl Executable {
     ///
     /// # Errors
     /// `OperationError` when somebody writes them.
-    pub fn wait_for_first(&self, bindings: &Bindings<Storage>) -> Result<()> {
+    pub fn wait_for_first(&self, bindings: &Bindings<HostStorage>) -> Result<()> {
         for operand in self.steps.first().iter().flat_map(|step| &step.inputs) {
             if let Memory::Input(position) = operand.memory {
                 bindings.inputs[position].read()?.wait();
@@ -32,7 +32,7 @@ impl Executable {
     ///
     /// # Errors
     /// Those of [`Regions::new`], `OperationError` when a kernel fails, `InvalidStateError` when the context ends meanwhile.
-    pub fn run(&self, bindings: &Bindings<Storage>, cancel: &Cancel, give_way: impl Fn()) -> Result<()> {
+    pub fn run(&self, bindings: &Bindings<HostStorage>, cancel: &Cancel, give_way: impl Fn()) -> Result<()> {
         let needed = self.needed(&bindings.outputs);
         let mut regions = Regions::new(self, bindings, needed.as_ref())?;
         let mut began = self.profile.as_ref().map(|profile| {

@@ -11,7 +11,7 @@ use super::experimental::permission;
 use super::jobs::{Asked, Job, Order, QueuedJob};
 use super::loss::{Listener, Loss, OnLost, lock};
 use super::pipelines::Pipelines;
-use super::storage::Storage;
+use super::storage::DeviceStorage;
 use super::submitter::Submitter;
 use super::timestamps::Clock;
 use super::waiting::{Flight, Limit, PATIENCE_AT_EXIT, Waiter};
@@ -229,9 +229,9 @@ impl Device {
     ///
     /// # Errors
     /// `UnknownError` when the memory cannot be had.
-    pub fn storage(&self, length: usize) -> Result<Storage> {
+    pub fn storage(&self, length: usize) -> Result<DeviceStorage> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
-        Ok(Storage::new(self.buffer(length, usage)?, 0))
+        Ok(DeviceStorage::new(self.buffer(length, usage)?, 0))
     }
 
     /// A buffer of zeros, long enough for whole words.
@@ -250,7 +250,7 @@ impl Device {
     }
 
     /// The commands that copy ranges of buffers.
-    pub fn copies(&self, copies: &[CopyRange<Storage>]) -> wgpu::CommandBuffer {
+    pub fn copies(&self, copies: &[CopyRange<DeviceStorage>]) -> wgpu::CommandBuffer {
         let mut encoder = self.device.create_command_encoder(&Default::default());
         for CopyRange { from, first, to, at, length } in copies {
             let (first, at) = ((from.offset + first) as u64, (to.offset + at) as u64);

@@ -4,7 +4,7 @@ use super::constants::Constant;
 use super::device::Device;
 use super::findings::Findings;
 use super::jobs::Recorded;
-use super::storage::{Storage, resource};
+use super::storage::{DeviceStorage, resource};
 use super::timestamps::Queries;
 use crate::backend::Bindings;
 use crate::backend::wgpu::gpu_program::{Dispatch, Finding, GpuProgram, InputCheck, Memory, ProgramStep, Shader, Slot};
@@ -60,8 +60,8 @@ pub struct Look {
 
 /// What a run is recorded with.
 struct Run<'a> {
-    inputs: &'a [Arc<Storage>],
-    outputs: SmallVec<[Arc<Storage>; 2]>,
+    inputs: &'a [Arc<DeviceStorage>],
+    outputs: SmallVec<[Arc<DeviceStorage>; 2]>,
     found: Option<Buffer>,
     known: &'a [usize],
 }
@@ -213,7 +213,7 @@ impl Executable {
     ///
     /// # Errors
     /// `OperationError` with the first that is outside.
-    pub fn check(&self, inputs: &[Arc<Storage>]) -> Result<Look> {
+    pub fn check(&self, inputs: &[Arc<DeviceStorage>]) -> Result<Look> {
         let mut known: SmallVec<[usize; 2]> = SmallVec::new();
         for check in &self.checks {
             if let Some(checked) = inputs[check.input].with_known(|bytes| check.check(bytes)) {
@@ -240,7 +240,7 @@ impl Executable {
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for outputs that nobody wants.
-    pub fn record(&self, bindings: &Bindings<Storage>, look: &Look, watch: &Watch) -> Result<Recorded> {
+    pub fn record(&self, bindings: &Bindings<DeviceStorage>, look: &Look, watch: &Watch) -> Result<Recorded> {
         let device = &self.device.device;
         let run = self.run(bindings, look)?;
         let wanted = || self.dispatches.iter().filter(|dispatch| !self.is_left_out(dispatch, &run));
@@ -265,7 +265,7 @@ impl Executable {
     }
 
     /// The memory of a run.
-    fn run<'a>(&self, bindings: &'a Bindings<Storage>, look: &'a Look) -> Result<Run<'a>> {
+    fn run<'a>(&self, bindings: &'a Bindings<DeviceStorage>, look: &'a Look) -> Result<Run<'a>> {
         let found = look.findings.as_ref().map(|findings| -> Result<Buffer> {
             let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC;
             let buffer = self.device.buffer(Finding::all(self.findings.len()), usage)?;
@@ -273,12 +273,12 @@ impl Executable {
             Ok(buffer)
         });
         let found = found.transpose()?;
-        let mut outputs: SmallVec<[Arc<Storage>; 2]> = SmallVec::new();
+        let mut outputs: SmallVec<[Arc<DeviceStorage>; 2]> = SmallVec::new();
         for (tensor, &length) in bindings.outputs.iter().zip(&self.output_lengths) {
             outputs.push(match tensor {
                 Some(tensor) => tensor.clone(),
                 // Later steps may read it all the same.
-                None => Arc::new(Storage::new(self.device.buffer(length, BufferUsages::STORAGE)?, 0)),
+                None => Arc::new(DeviceStorage::new(self.device.buffer(length, BufferUsages::STORAGE)?, 0)),
             });
         }
         Ok(Run { inputs: &bindings.inputs, outputs, found, known: &look.known })

@@ -2,7 +2,7 @@
 
 use super::findings::Doubts;
 use super::loss::lock;
-use super::storage::Storage;
+use super::storage::DeviceStorage;
 use super::timestamps::Timestamps;
 use super::waiting::WeakReading;
 use crate::done::Done;
@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, Weak};
 /// Something to do for a context.
 pub enum Job {
     Write {
-        to: Arc<Storage>,
+        to: Arc<DeviceStorage>,
         bytes: Bytes,
         done: Done<()>,
     },
     Read {
-        from: Arc<Storage>,
+        from: Arc<DeviceStorage>,
         doubts: Doubts,
         into: HostBuffer,
         done: Done<()>,

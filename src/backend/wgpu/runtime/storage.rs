@@ -8,7 +8,7 @@ use wgpu::{BindingResource, Buffer, BufferBinding};
 
 /// A buffer of whole words, or a part of one; what is after the last element means nothing.
 #[derive(Debug)]
-pub struct Storage {
+pub struct DeviceStorage {
     pub buffer: Buffer,
     /// Where it begins in the buffer, in bytes.
     pub offset: usize,
@@ -21,16 +21,16 @@ pub struct Storage {
 /// Contents of more bytes are not kept.
 const MOST_KNOWN: usize = 1 << 16;
 
-impl Storage {
-    pub fn new(buffer: Buffer, offset: usize) -> Storage {
-        Storage { buffer, offset, known: Mutex::default(), doubts: Mutex::default() }
+impl DeviceStorage {
+    pub fn new(buffer: Buffer, offset: usize) -> DeviceStorage {
+        DeviceStorage { buffer, offset, known: Mutex::default(), doubts: Mutex::default() }
     }
 
     /// A part, which is what graphs write: the whole has it without their doubts, as it has what a failed run has left there.
-    pub fn part(&self, offset: usize) -> Storage {
+    pub fn part(&self, offset: usize) -> DeviceStorage {
         // What is written to the part is another content of the whole.
         self.forget();
-        Storage { doubts: Mutex::new(self.doubts()), ..Storage::new(self.buffer.clone(), offset) }
+        DeviceStorage { doubts: Mutex::new(self.doubts()), ..DeviceStorage::new(self.buffer.clone(), offset) }
     }
 
     /// Those that are not known to be groundless.

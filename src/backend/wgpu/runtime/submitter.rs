@@ -4,7 +4,7 @@ use super::errors::checked;
 use super::findings::{Doubts, Findings};
 use super::jobs::{Asked, Commands, Job, Order, QueuedJob, Recorded};
 use super::loss::{Loss, lock};
-use super::storage::Storage;
+use super::storage::DeviceStorage;
 use super::timestamps::Clock;
 use super::waiting::{Flight, Reading, Submission};
 use crate::done::Done;
@@ -87,7 +87,7 @@ impl Submitter {
         checked(&self.device, &self.loss, work)
     }
 
-    fn write(&self, to: &Storage, bytes: &[u8]) -> Result<Submission> {
+    fn write(&self, to: &DeviceStorage, bytes: &[u8]) -> Result<Submission> {
         #[cfg(feature = "faults")]
         crate::faults::at(crate::faults::Place::Write)?;
         self.checked(|| {
@@ -105,7 +105,7 @@ impl Submitter {
         })
     }
 
-    fn read(&self, from: &Storage, doubts: Doubts, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
+    fn read(&self, from: &DeviceStorage, doubts: Doubts, into: HostBuffer, done: Done<()>, asked: &Asked) -> Option<Submission> {
         #[cfg(feature = "faults")]
         if let Err(error) = crate::faults::at(crate::faults::Place::Read) {
             done.report(Err(error));
