@@ -7,7 +7,7 @@ const { generator } = require('./numbers.js');
 /**
  * Profiles calls of generate(), each with a prompt of its own, after one call that makes the plans.
  * @param {import('../onnx.d.ts').OnnxModel} model
- * @param {{prompt: number, tokens: number, repeat: number, seed: number}} wish
+ * @param {{prompt: number, tokens: number, repeat: number, seed: number}} settings
  * @returns {Promise<{profile: object, parts: [string, import('../onnx.d.ts').OnnxProfiledRun[]][]}>}
  */
 async function profileDecoder(model, { prompt, tokens, repeat, seed }) {

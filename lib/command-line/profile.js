@@ -40,13 +40,13 @@ async function run(args) {
     trace: { type: 'boolean', default: false },
   });
   const file = oneModel(positionals);
-  const wish = wishOf(values);
+  const settings = settingsOf(values);
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
   const context = await openContext(values);
   const model = await withProgress('loading', file, (onProgress) => loadOnnx(context, file, { freeDimensions: dimensions, constants, onProgress }));
-  const { profile, parts } = wish.tokens === undefined ? await profileRuns(model, wish) : await profileDecoder(model, wish);
+  const { profile, parts } = settings.tokens === undefined ? await profileRuns(model, settings) : await profileDecoder(model, settings);
   const hasSteps = parts.some(([, runs]) => runs[0].steps.length > 0);
   if (!hasSteps && values.device !== 'cpu') throw new Error('the device does not tell when steps begin and end');
   const peak = await profile.peak();
@@ -60,7 +60,7 @@ async function run(args) {
 }
 
 /** What is to be profiled: runs, or the tokens of a decoder. */
-function wishOf({ input, shape, generate, prompt, repeat, seed }) {
+function settingsOf({ input, shape, generate, prompt, repeat, seed }) {
   const tokens = generate === undefined ? undefined : count('generate', generate);
   const times = count('repeat', repeat ?? (tokens === undefined ? '10' : '1'));
   return { given: pairs('input', input), shapes: givenShapes(shape), tokens, prompt: count('prompt', prompt), repeat: times, seed: count('seed', seed) };

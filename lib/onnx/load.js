@@ -44,7 +44,7 @@ async function loadOnnx(context, source, options = {}) {
   const checked = requireObject('options', options);
   const { freeDimensions = {}, constants = {}, overridable = [], maxBytes, memoryLimit, fpMath, label = '', integrity, batching, signal, onProgress, cache, map = false, externalData, externalIntegrity } = checked;
   const external = findExternal(NAME, externalData);
-  const wish = {
+  const settings = {
     sizes: requireSizes(freeDimensions),
     constants: requireConstants(constants),
     overridable: requireNames(overridable),
@@ -66,9 +66,9 @@ async function loadOnnx(context, source, options = {}) {
   const describe = () => ({ operator: NAME, label: `${label}`, device: state.device, file: typeof from === 'string' ? from : undefined });
   const opened = async (watch, life) => {
     const given = new Map([...external.keys()].map((location, i) => [location, others[i]]));
-    const file = await open(state, `${label}`, from, { ...wish, external: given, watch, progress });
+    const file = await open(state, `${label}`, from, { ...settings, external: given, watch, progress });
     progress.look(file.handle);
-    return createOnnxModel(await modelOf(context, state, `${label}`, file, { batching: wish.batching, life }));
+    return createOnnxModel(await modelOf(context, state, `${label}`, file, { batching: settings.batching, life }));
   };
   return await loadWatched(signal, (watch, life) => traced('load', describe, () => progress.during(() => opened(watch, life))));
 }
@@ -95,24 +95,24 @@ async function origins(sources, label, { signal, progress, state }) {
  * @param {import('../states').ContextState} context
  * @param {string} label
  * @param {string | object | number} origin a path, bytes that Node-API takes, or the handle of bytes that were received
- * @param {object} wish
- * @param {Record<string, number>} wish.sizes of open dimensions
- * @param {Record<string, ArrayBufferView>} [wish.constants] by the names of inputs
- * @param {string[]} [wish.overridable] inputs
- * @param {number} [wish.maxBytes]
- * @param {number} [wish.memoryLimit]
- * @param {Map<string, string | object | number>} [wish.external] files by their locations
- * @param {boolean} [wish.outline] whether the model is imported to infer its outputs
- * @param {string} [wish.fpMath]
- * @param {import('./integrity.js').Digests} [wish.digests] what the model's bytes must have one of
- * @param {(string | import('./integrity.js').Digests)[]} [wish.externalDigests] what external data must have one of, by locations
- * @param {string} [wish.cache] the folder of packed weights; '' for none
- * @param {boolean} [wish.map] whether files are mapped
- * @param {number} [wish.watch]
- * @param {Progress} [wish.progress]
+ * @param {object} settings
+ * @param {Record<string, number>} settings.sizes of open dimensions
+ * @param {Record<string, ArrayBufferView>} [settings.constants] by the names of inputs
+ * @param {string[]} [settings.overridable] inputs
+ * @param {number} [settings.maxBytes]
+ * @param {number} [settings.memoryLimit]
+ * @param {Map<string, string | object | number>} [settings.external] files by their locations
+ * @param {boolean} [settings.outline] whether the model is imported to infer its outputs
+ * @param {string} [settings.fpMath]
+ * @param {import('./integrity.js').Digests} [settings.digests] what the model's bytes must have one of
+ * @param {(string | import('./integrity.js').Digests)[]} [settings.externalDigests] what external data must have one of, by locations
+ * @param {string} [settings.cache] the folder of packed weights; '' for none
+ * @param {boolean} [settings.map] whether files are mapped
+ * @param {number} [settings.watch]
+ * @param {Progress} [settings.progress]
  */
-async function open(context, label, origin, wish) {
-  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = [], externalDigests, memoryLimit = -1, cache = '', map = false, watch = 0, progress } = wish;
+async function open(context, label, origin, settings) {
+  const { sizes, constants = {}, overridable = [], maxBytes = -1, external = new Map(), outline = false, fpMath = '', digests = [], externalDigests, memoryLimit = -1, cache = '', map = false, watch = 0, progress } = settings;
   let handle;
   const entry = { operator: NAME, label, context, arrive: (opened) => opened, fail: () => native.closeOnnx(handle) };
   const arrays = Object.values(constants);
@@ -158,10 +158,10 @@ async function openChecked(context, state, source, { sizes, external, batching, 
  * @param {import('../states').ContextState} contextState
  * @param {string} label
  * @param {{handle: number, opened: any}} file
- * @param {object} wish
- * @param {boolean} [wish.anyScalars] whether what is declared as a scalar may be given any shape
- * @param {import('./options.js').BatchingOptions} [wish.batching]
- * @param {import('./watch.js').Life} [wish.life]
+ * @param {object} settings
+ * @param {boolean} [settings.anyScalars] whether what is declared as a scalar may be given any shape
+ * @param {import('./options.js').BatchingOptions} [settings.batching]
+ * @param {import('./watch.js').Life} [settings.life]
  */
 async function modelOf(context, contextState, label, { handle, opened }, { anyScalars = false, batching, life }) {
   if (opened.refused.length > 0) {

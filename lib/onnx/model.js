@@ -27,7 +27,7 @@ const { prepareStep, runStep, stepFits } = require('./steps.js');
 
 /**
  * What a caller wants of a run.
- * @typedef {object} Wish
+ * @typedef {object} RunOptions
  * @property {string} [operator] for messages: 'run' if absent
  * @property {Set<string>} [wanted] the names of outputs, if not all
  * @property {import('./places.js').Places} [places] of results that do not go into memory of their own
@@ -172,32 +172,32 @@ class Model {
   /**
    * Runs the model on checked values. Arrays are copied before this returns.
    * @param {Given} given
-   * @param {Wish} wish
+   * @param {RunOptions} options
    * @returns {Promise<Record<string, any>>} results by the names of the outputs, each in its place
    */
-  run(given, wish) {
-    const describe = () => ({ operator: wish.operator ?? 'run', label: this.label, device: this.contextState.device, shapes: given.shapes });
-    return traced('run', describe, () => this.#counted(given, wish));
+  run(given, options) {
+    const describe = () => ({ operator: options.operator ?? 'run', label: this.label, device: this.contextState.device, shapes: given.shapes });
+    return traced('run', describe, () => this.#counted(given, options));
   }
 
-  #counted(given, wish) {
+  #counted(given, options) {
     const { queue } = this.contextState;
-    return queue === undefined ? this.#run(given, wish) : this.#runCounted(queue, given, wish);
+    return queue === undefined ? this.#run(given, options) : this.#runCounted(queue, given, options);
   }
 
-  async #runCounted(queue, given, wish) {
-    const leave = queue.enter(wish.operator ?? 'run', this.label);
+  async #runCounted(queue, given, options) {
+    const leave = queue.enter(options.operator ?? 'run', this.label);
     try {
-      return await this.#run(given, wish);
+      return await this.#run(given, options);
     } finally {
       leave?.();
     }
   }
 
-  async #run(given, wish) {
+  async #run(given, options) {
     this.requireUsable('run');
-    const joined = this.batching?.run(given, wish);
-    if (joined === undefined) return await this.runAlone(given, wish);
+    const joined = this.batching?.run(given, options);
+    if (joined === undefined) return await this.runAlone(given, options);
     this.enter();
     try {
       return await joined;
@@ -209,19 +209,19 @@ class Model {
   /**
    * The same without others. The model may have been destroyed since the caller has asked.
    * @param {Given} given
-   * @param {Wish} wish
+   * @param {RunOptions} options
    */
-  runAlone(given, wish) {
-    return trace === undefined ? this.#runNow(given, wish) : inTrace(this, wish, (watched) => this.#runNow(given, watched));
+  runAlone(given, options) {
+    return trace === undefined ? this.#runNow(given, options) : inTrace(this, options, (watched) => this.#runNow(given, watched));
   }
 
-  async #runNow(given, wish) {
-    const mayBeStep = this.hasSteps && wish.seed === undefined && wish.maxBytes === undefined;
+  async #runNow(given, options) {
+    const mayBeStep = this.hasSteps && options.seed === undefined && options.maxBytes === undefined;
     const plan = mayBeStep ? undefined : this.#find(given);
     this.enter();
     plan?.enter();
     try {
-      return await (plan === undefined ? this.#prepareAndRun(given, wish, mayBeStep) : this.#runPlan(plan, given, wish));
+      return await (plan === undefined ? this.#prepareAndRun(given, options, mayBeStep) : this.#runPlan(plan, given, options));
     } finally {
       plan?.leave();
       this.leave();
@@ -234,44 +234,44 @@ class Model {
   }
 
   /** A run for which something may have to be found out or made first. */
-  async #prepareAndRun(given, wish, mayBeStep) {
+  async #prepareAndRun(given, options, mayBeStep) {
     if (mayBeStep) {
       // A step works on memory, and on a CPU that is what tensors have.
       const readable = given.hasTensors ? await given.readTensors(this.context) : given;
-      if (readable !== undefined && (stepFits(this, readable) ?? (await prepareStep(this, readable.own())))) return await this.#runStep(readable, wish);
+      if (readable !== undefined && (stepFits(this, readable) ?? (await prepareStep(this, readable.own())))) return await this.#runStep(readable, options);
     }
-    return await this.runByPlan(given, wish);
+    return await this.runByPlan(given, options);
   }
 
-  async #runStep(given, wish) {
-    const results = await runStep(this, given, wish);
-    return wish.places === undefined ? results : deliver(this, results, wish.places, given);
+  async #runStep(given, options) {
+    const results = await runStep(this, given, options);
+    return options.places === undefined ? results : deliver(this, results, options.places, given);
   }
 
   /**
    * Runs the model as a step of a decoder, if the values allow that. They must not change meanwhile.
    * @param {Given} given without tensors
-   * @param {Wish} wish
+   * @param {RunOptions} options
    */
-  async runAsStep(given, wish) {
-    const fits = this.hasSteps && (stepFits(this, given) ?? (await prepareStep(this, given, wish.operator)));
-    return fits ? this.#runStep(given, wish) : undefined;
+  async runAsStep(given, options) {
+    const fits = this.hasSteps && (stepFits(this, given) ?? (await prepareStep(this, given, options.operator)));
+    return fits ? this.#runStep(given, options) : undefined;
   }
 
   /**
    * Runs the model by a plan, which may have to be made. Arrays are copied before this returns.
    * @param {Given} given
-   * @param {Wish} wish
+   * @param {RunOptions} options
    */
-  async runByPlan(given, wish) {
-    const plan = this.#find(given) ?? (await this.plans.make(wish.operator ?? 'run', given.own(), wish.life));
-    return await plan.using(this.#runPlan(plan, given, wish));
+  async runByPlan(given, options) {
+    const plan = this.#find(given) ?? (await this.plans.make(options.operator ?? 'run', given.own(), options.life));
+    return await plan.using(this.#runPlan(plan, given, options));
   }
 
-  #runPlan(plan, given, wish) {
-    this.#checkBytes(plan, wish.maxBytes);
-    const results = startRun(this, plan, given.readKept(), wish);
-    return wish.places === undefined ? results : results.then((found) => deliver(this, found, wish.places, given));
+  #runPlan(plan, given, options) {
+    this.#checkBytes(plan, options.maxBytes);
+    const results = startRun(this, plan, given.readKept(), options);
+    return options.places === undefined ? results : results.then((found) => deliver(this, found, options.places, given));
   }
 
   /** Holds what a run takes against the caller's limit, before there is memory for it. */

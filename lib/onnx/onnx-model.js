@@ -133,18 +133,18 @@ const self = receiverOf('OnnxModel', modelIn);
  */
 function runModel(model, inputs, options) {
   const given = model.read('run', inputs);
-  const wish = runOptions('run', model, options);
-  const schedule = scheduleOf(model.contextState, wish.schedule ?? USUAL);
+  const checked = runOptions('run', model, options);
+  const schedule = scheduleOf(model.contextState, checked.schedule ?? USUAL);
   schedule.signal?.throwIfAborted();
   const { profile } = model;
-  wish.isAlone = profile !== undefined;
+  checked.isAlone = profile !== undefined;
   const work = (watch, life = undefined) => {
-    wish.watch = watch;
-    wish.life = life;
-    return model.run(given, wish);
+    checked.watch = watch;
+    checked.life = life;
+    return model.run(given, checked);
   };
   if (!isScheduled(schedule) && profile === undefined) return work(0);
-  wish.priority = schedule.priority;
+  checked.priority = schedule.priority;
   return watched(onAbort(schedule.signal), work, profile && profileRun(profile), { ...schedule, name: named('run', model.label) });
 }
 

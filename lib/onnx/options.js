@@ -25,7 +25,7 @@ function requireMemoryLimit(operator, memoryLimit) {
  * @param {string} operator
  * @param {{label: string, outputs: import('./inputs.js').Signature[]}} model
  * @param {unknown} options
- * @returns {import('./model.js').Wish & {schedule?: import('../scheduling.js').Schedule}}
+ * @returns {import('./model.js').RunOptions & {schedule?: import('../scheduling.js').Schedule}}
  */
 function runOptions(operator, { label, outputs: signatures }, options) {
   if (options === undefined) return {};

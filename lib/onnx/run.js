@@ -17,7 +17,7 @@ const { resultTensor } = require('./tensor.js');
 
 /** @typedef {import('./given.js').Given} Given */
 /** @typedef {import('./model.js').Model} Model */
-/** @typedef {import('./model.js').Wish} Wish */
+/** @typedef {import('./model.js').RunOptions} RunOptions */
 /** @typedef {import('./plan.js').Plan} Plan */
 /** Names of outputs; nothing for all. @typedef {Set<string> | undefined} Wanted */
 
@@ -26,16 +26,16 @@ const { resultTensor } = require('./tensor.js');
  * @param {Model} model
  * @param {Plan} plan
  * @param {Given} given whose shapes are the plan's
- * @param {Wish} wish
+ * @param {RunOptions} options
  * @returns {Promise<Record<string, any>>} results by the names of the outputs, in memory or on the device; null for an optional value without
  *   content, lists for sequences
  */
-function startRun(model, plan, given, wish) {
+function startRun(model, plan, given, options) {
   const { context } = plan.graphState;
-  model.requireContext(wish.operator ?? 'run');
-  if (plan.isProgram) return runProgram(model, plan, given, wish);
-  if (given.hasTensors || usesDevice(wish.places)) return runOnDevice(model, plan, given, wish);
-  return context.device === 'gpu' ? runOnTensors(model, plan, given, wish) : runInMemory(model, plan, given, wish);
+  model.requireContext(options.operator ?? 'run');
+  if (plan.isProgram) return runProgram(model, plan, given, options);
+  if (given.hasTensors || usesDevice(options.places)) return runOnDevice(model, plan, given, options);
+  return context.device === 'gpu' ? runOnTensors(model, plan, given, options) : runInMemory(model, plan, given, options);
 }
 
 /** On the CPU the graph works on copies of the inputs and writes into the results' own memory. */
@@ -91,13 +91,13 @@ function contentOf(value, context) {
 }
 
 /** On a GPU the graph works on tensors, which later runs use again. */
-async function runOnTensors({ label }, plan, given, wish) {
-  const { wanted } = wish;
+async function runOnTensors({ label }, plan, given, options) {
+  const { wanted } = options;
   if (plan.graphState.outputs.size === 0) return results(plan.outputs, wanted);
   const tensors = plan.idle.take(plan);
   // Without a set of tensors at hand the caller may change the arrays while one is made.
-  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, given.own().values), undefined, label, wish);
-  return await dispatch(plan, tensors, given.values, label, wish);
+  if (tensors === undefined) return await dispatch(plan, await newTensors(plan, given.own().values), undefined, label, options);
+  return await dispatch(plan, tensors, given.values, label, options);
 }
 
 /** A set of tensors with the inputs written. */
@@ -124,12 +124,12 @@ function write(context, { inputs }, values) {
 }
 
 /** One run on a set of tensors, which is free for others afterwards. */
-async function dispatch(plan, tensors, values, label, wish) {
+async function dispatch(plan, tensors, values, label, options) {
   const { context, outputs } = plan;
-  const { wanted } = wish;
+  const { wanted } = options;
   try {
     if (values !== undefined) write(context, tensors, values);
-    const ended = dispatchFor(plan, tensors, label, wish);
+    const ended = dispatchFor(plan, tensors, label, options);
     // Whoever reads the tensors hears of a failure.
     ended?.catch(() => {});
     const names = Object.keys(tensors.outputs).filter((name) => wanted === undefined || wanted.has(name));
@@ -169,9 +169,9 @@ function release({ inputs, outputs }) {
  * A run of which inputs or results stay on the device: MLTensors that were given are bound as they are, and results that are to stay are new
  * ones, which then belong to the caller.
  */
-async function runOnDevice({ label }, plan, given, wish) {
+async function runOnDevice({ label }, plan, given, options) {
   const { context, graph, graphState, outputs } = plan;
-  const { wanted, places, watch = 0 } = wish;
+  const { wanted, places, watch = 0 } = options;
   const isWanted = (name) => wanted === undefined || wanted.has(name);
   // The tensors that go with the run, and those that the caller gets.
   const own = [];
@@ -207,7 +207,7 @@ async function runOnDevice({ label }, plan, given, wish) {
     const dispatched = [graph, bound.inputs, bound.outputs, { label }];
     // Who watches it has the steps when it has ended.
     if (watch > 0 && graphState.context.device === 'cpu' && graphState.outputs.size > 0) await dispatchUnder(context, dispatched, watch);
-    else if (graphState.outputs.size > 0) await dispatchFor(plan, bound, label, wish);
+    else if (graphState.outputs.size > 0) await dispatchFor(plan, bound, label, options);
     return Object.fromEntries(await allOf(outputs.filter(({ name }) => isWanted(name)).map(result)));
   } catch (error) {
     for (const tensor of returned) tensor.destroy();

@@ -42,7 +42,7 @@ function prepareStep(model, given, operator = 'run') {
  * Runs a step.
  * @param {Model} model
  * @param {Given} given copied before this returns
- * @param {import('./model.js').Wish} wish
+ * @param {import('./model.js').RunOptions} options
  * @returns {Promise<Record<string, any>>} tensors by the names of the outputs
  */
 function runStep(model, given, { operator = 'run', wanted, watch = 0 }) {

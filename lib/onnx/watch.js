@@ -65,19 +65,19 @@ function watched(watching, work, tell = undefined, schedule = USUAL) {
  * Does a run that belongs into the trace of the process.
  * @template T
  * @param {import('./model.js').Model} model
- * @param {import('./model.js').Wish} wish
- * @param {(wish: import('./model.js').Wish) => Promise<T>} work
+ * @param {import('./model.js').RunOptions} options
+ * @param {(options: import('./model.js').RunOptions) => Promise<T>} work
  * @returns {Promise<T>}
  */
-function inTrace(model, wish, work) {
+function inTrace(model, options, work) {
   const began = performance.now();
   const note = (steps) => trace.steps(model.label, began, stepsOf(steps), model.peak);
   // What watches it already gets the steps, too.
-  if (wish.watch > 0) {
-    noted.set(wish.watch, note);
-    return work(wish);
+  if (options.watch > 0) {
+    noted.set(options.watch, note);
+    return work(options);
   }
-  return under(undefined, (watch) => work({ ...wish, watch }), note, USUAL);
+  return under(undefined, (watch) => work({ ...options, watch }), note, USUAL);
 }
 
 /** By a watch: notes the steps of its run in the trace. @type {Map<number, (steps: import('../native').Step[]) => void>} */

@@ -115,9 +115,9 @@ impl Schedule {
     }
 
     /// Lets outputs of steps lie where operands of theirs do, if nobody needs these afterwards; for each output and operand,
-    /// whether they do. The wishes are in the order of the steps, and nothing else that a step reads may lie there. Places are
+    /// whether they do. The requests are in the order of the steps, and nothing else that a step reads may lie there. Places are
     /// others afterwards.
-    pub fn overwrite(&mut self, wishes: &[(ValueId, ValueId)]) -> Vec<bool> {
+    pub fn overwrite(&mut self, requested: &[(ValueId, ValueId)]) -> Vec<bool> {
         // What each has become.
         let mut becomes: Vec<usize> = (0..self.lifetimes.len()).collect();
         let mut overwrite = |&(output, operand): &(ValueId, ValueId)| {
@@ -133,7 +133,7 @@ impl Schedule {
             becomes[written] = read;
             true
         };
-        let overwritten = wishes.iter().map(&mut overwrite).collect();
+        let overwritten = requested.iter().map(&mut overwrite).collect();
         self.lives.iter_mut().flatten().for_each(|life| *life = becomes[*life]);
         self.place();
         overwritten

@@ -254,8 +254,8 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let outcome = |(handle, (accelerated, device))| Outcome::Context { handle, accelerated, device };
     let done = environment.settler.promise(call.scope, request, outcome)?;
     let start = Start { found, running, total, memory_limit, lost };
-    let wish = AdapterRequest { software: required, low_power };
-    if !gpu || (!required && adapter::is_absent(wish)) {
+    let request = AdapterRequest { software: required, low_power };
+    if !gpu || (!required && adapter::is_absent(request)) {
         done.report(
             start.on_cpu(threads, performance).map(|()| (handle, CPU)).map_err(|error| error.of("createContext", &label)),
         );
@@ -265,7 +265,7 @@ pub fn create<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (running, name) = (start.running.clone(), label.clone());
     let work = move |done: Done<_>| {
         done.run(|| {
-            let started = match Gpu::new(wish) {
+            let started = match Gpu::new(request) {
                 Ok(gpu) => {
                     let accelerated = !gpu.is_software();
                     start.on(gpu).map(|()| (accelerated, "gpu"))
@@ -298,12 +298,12 @@ pub fn fp_math(name: &str) -> Result<FpMath> {
 }
 
 /// `lib/` has checked it.
-fn performance(wish: &str) -> Result<Performance> {
-    match wish {
+fn performance(value: &str) -> Result<Performance> {
+    match value {
         "" => Ok(Performance::Adaptive),
         "latency" => Ok(Performance::Latency),
         "throughput" => Ok(Performance::Throughput),
-        _ => wish.parse().map(Performance::Streams).map_err(|_| stale("performance")),
+        _ => value.parse().map(Performance::Streams).map_err(|_| stale("performance")),
     }
 }
 

@@ -287,11 +287,11 @@ pub fn proceed<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let sequences = sequences.into_iter().map(|number| number as usize).collect();
     let chooses = call.scope.as_boolean(call.value(3))?;
     let with_steps = call.scope.as_boolean(call.value(7))?;
-    let wish = WatchOptions { with_steps, ..compute::watch_options(call, 4)? };
+    let options = WatchOptions { with_steps, ..compute::watch_options(call, 4)? };
     let is_later = call.scope.type_of(call.value(6))? == Type::Undefined;
     let masks = if is_later { When::Later } else { When::Now(masks(call, 6)?) };
     let done = call.environment.settler.promise(call.scope, request, Outcome::Generated)?;
-    start(session, Work::Continue { sequences, chooses, masks }, wish, done);
+    start(session, Work::Continue { sequences, chooses, masks }, options, done);
     Ok(None)
 }
 

@@ -22,7 +22,7 @@ const { begins, canBeJoined, leave } = require('./requests.js');
 const { RowLayout } = require('./row-layout.js');
 
 /** @typedef {import('../model.js').Model} Model */
-/** @typedef {import('../model.js').Wish} Wish */
+/** @typedef {import('../model.js').RunOptions} RunOptions */
 /** @typedef {import('../given.js').Given} Given */
 /** @typedef {import('../joinable.js').Refused} Refused */
 /** @typedef {import('./families.js').Family} Family */
@@ -75,11 +75,11 @@ class Batching {
   /**
    * Runs with others, if that is possible. Arrays are copied before this returns.
    * @param {Given} given
-   * @param {Wish} wish
+   * @param {RunOptions} options
    * @returns {Promise<Record<string, any>> | undefined} nothing for what has to run alone
    */
-  run(given, wish) {
-    if (!canBeJoined(given, wish)) return undefined;
+  run(given, options) {
+    if (!canBeJoined(given, options)) return undefined;
     const rows = this.#layout.rowsOf(given);
     if (!(rows > 0 && rows < this.#options.maxSize)) return undefined;
     const family = this.#families.of(given.shapes);
@@ -89,9 +89,9 @@ class Batching {
     if (elements > this.#options.maxElements) return undefined;
     this.#counts.request();
     this.#pace.begin();
-    if (!this.#joins) return this.#runApart(given, wish, rows, elements);
-    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, wish, rows, elements);
-    const results = this.#runSoon(family, given, wish, rows, length);
+    if (!this.#joins) return this.#runApart(given, options, rows, elements);
+    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, options, rows, elements);
+    const results = this.#runSoon(family, given, options, rows, length);
     const end = () => this.#pace.end(elements);
     results.then(end, end);
     return results;
@@ -110,12 +110,12 @@ class Batching {
   }
 
   /** Runs when nothing is under way, with others that have gathered. */
-  #runSoon(family, given, wish, rows, length) {
+  #runSoon(family, given, options, rows, length) {
     const { label } = this.#model;
     return new Promise((resolve, reject) => {
-      const waiting = { given: given.own(), wish, label, rows, length, began: performance.now(), priority: wish.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
+      const waiting = { given: given.own(), options, label, rows, length, began: performance.now(), priority: options.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
       family.add(waiting);
-      wish.life?.whenOver(() => {
+      options.life?.whenOver(() => {
         waiting.isOver = true;
         if (family.remove(waiting)) leave(waiting);
       });
@@ -124,21 +124,21 @@ class Batching {
   }
 
   /** Runs beside others. */
-  async #runApart(given, wish, rows, elements) {
+  async #runApart(given, options, rows, elements) {
     this.#counts.single(rows);
     try {
-      return await this.#model.runAlone(given, wish);
+      return await this.#model.runAlone(given, options);
     } finally {
       this.#pace.end(elements);
     }
   }
 
   /** Nothing waits, so this goes at once. */
-  async #runFirst(given, wish, rows, elements) {
+  async #runFirst(given, options, rows, elements) {
     this.#counts.single(rows);
     this.#isUnderWay = true;
     try {
-      return await this.#model.runAlone(given, wish);
+      return await this.#model.runAlone(given, options);
     } finally {
       this.#pace.end(elements);
       this.#end();
@@ -229,10 +229,10 @@ class Batching {
   }
 
   /** Runs one alone. */
-  async #settle({ given, wish, rows, began, resolve, reject }) {
+  async #settle({ given, options, rows, began, resolve, reject }) {
     this.#counts.single(rows, began);
     try {
-      resolve(await this.#model.runAlone(given, wish));
+      resolve(await this.#model.runAlone(given, options));
     } catch (error) {
       reject(error);
     }

@@ -124,7 +124,7 @@ class JoinedRuns {
     const axes = outputs.get(all);
     let from = 0;
     for (const waiting of group) {
-      const { given, wish, rows, length, resolve, reject } = waiting;
+      const { given, options, rows, length, resolve, reject } = waiting;
       const fit = fits.get(length);
       from += rows;
       if (waiting.isOver) {
@@ -134,11 +134,11 @@ class JoinedRuns {
       try {
         const own = {};
         for (const [name, result] of Object.entries(results)) {
-          if (wish.wanted !== undefined && !wish.wanted.has(name)) continue;
+          if (options.wanted !== undefined && !options.wanted.has(name)) continue;
           const [axis, first] = [axes.get(name), from - rows];
           put(own, name, fit === undefined ? partOf(result, axis, first, rows, all) : beginningOf(result, axis, first, rows, all, fit.get(name)));
         }
-        resolve(wish.places === undefined ? own : deliver(this.#model, own, wish.places, given));
+        resolve(options.places === undefined ? own : deliver(this.#model, own, options.places, given));
       } catch (error) {
         reject(error);
       }

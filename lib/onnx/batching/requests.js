@@ -7,11 +7,11 @@ const { exception } = require('../../errors.js');
 const { usesDevice } = require('../places.js');
 
 /** @typedef {import('../given.js').Given} Given */
-/** @typedef {import('../model.js').Wish} Wish */
+/** @typedef {import('../model.js').RunOptions} RunOptions */
 
 /**
  * `passed` counts the more urgent ones that went before it; the length is 0 where there is none.
- * @typedef {{given: Given, wish: Wish, label: string, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
+ * @typedef {{given: Given, options: RunOptions, label: string, rows: number, length: number, began: number, priority: number, passed: number, isOver: boolean,
  *   resolve: (results: any) => void, reject: (reason: unknown) => void}} Waiting
  */
 
@@ -27,7 +27,7 @@ function isBefore(one, other) {
 
 /** Whether a request is still wanted when its turn comes; if it is, it is not overdue any more. */
 function begins(waiting) {
-  const { life } = waiting.wish;
+  const { life } = waiting.options;
   if (life === undefined || life.begin()) return true;
   leave(waiting);
   return false;
@@ -46,19 +46,19 @@ function canBeJoined({ hasKept, hasTensors }, { seed, maxBytes, places, isAlone 
 
 /** The outputs that one of them wants; nothing for all. */
 function wantedOf(group) {
-  if (group.some(({ wish }) => wish.wanted === undefined)) return undefined;
-  return new Set(group.flatMap(({ wish }) => [...wish.wanted]));
+  if (group.some(({ options }) => options.wanted === undefined)) return undefined;
+  return new Set(group.flatMap(({ options }) => [...options.wanted]));
 }
 
 /** What tells when the callers of all requests have given up, if they can. @param {Waiting[]} group */
 function whenAllAreOver(group) {
-  if (group.some(({ wish }) => wish.life === undefined)) return undefined;
+  if (group.some(({ options }) => options.life === undefined)) return undefined;
   return (stop) => {
     let left = group.length;
     const end = () => {
       if (--left === 0) stop(exception('AbortError', 'nobody waits for the run any more'));
     };
-    for (const { wish } of group) wish.life.whenOver(end);
+    for (const { options } of group) options.life.whenOver(end);
     // Lives end with their requests.
     return () => {};
   };

@@ -68,15 +68,15 @@ function order(rows) {
   for (let sweep = 0; sweep < SWEEPS.order; sweep++) {
     const [side, list] = sweep % 2 === 0 ? ['up', rows] : ['down', [...rows].reverse()];
     for (const row of list) {
-      for (const node of row) node.wish = node[side].length > 0 ? mean(node[side], ({ at }) => at) : node.at;
-      row.sort((a, b) => a.wish - b.wish);
+      for (const node of row) node.target = node[side].length > 0 ? mean(node[side], ({ at }) => at) : node.at;
+      row.sort((a, b) => a.target - b.target);
       number(row);
     }
   }
 }
 
 /**
- * Places in ascending order, at least so far apart, as near to the wishes as possible by least squares: neighbours whose wishes contradict each
+ * Places in ascending order, at least so far apart, as near to the targets as possible by least squares: neighbours whose targets contradict each
  * other form a block, which lies at the mean of them.
  */
 function spread(row, apart) {
@@ -86,7 +86,7 @@ function spread(row, apart) {
     if (i > 0) offset += apart(row[i - 1], node);
     node.offset = offset;
     const weight = node.step < 0 ? 4 : 1;
-    blocks.push({ sum: weight * (node.wish - offset), weight, count: 1 });
+    blocks.push({ sum: weight * (node.target - offset), weight, count: 1 });
     while (blocks.length > 1) {
       const [before, last] = blocks.slice(-2);
       if (before.sum / before.weight <= last.sum / last.weight) break;
@@ -108,12 +108,12 @@ function layout(sources, { width, height, gapX, gapY }, parts = sources.map(() =
   const { nodes, rows } = linked(sources, parts);
   order(rows);
   const apart = (a, b) => gapX + ((a.step < 0 ? 0 : width) + (b.step < 0 ? 0 : width)) / 2;
-  for (const row of rows) spread(row.map((node) => Object.assign(node, { wish: 0 })), apart);
+  for (const row of rows) spread(row.map((node) => Object.assign(node, { target: 0 })), apart);
   for (let sweep = 0; sweep < SWEEPS.places; sweep++) {
     for (const row of sweep % 2 === 0 ? rows : [...rows].reverse()) {
       for (const node of row) {
         const side = sweep % 2 === 0 ? node.up : node.down;
-        node.wish = side.length > 0 ? mean(side, ({ x }) => x) : node.x;
+        node.target = side.length > 0 ? mean(side, ({ x }) => x) : node.x;
       }
       spread(row, apart);
     }

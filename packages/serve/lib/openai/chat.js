@@ -134,9 +134,9 @@ class Calls {
 }
 
 /** The whole answer at once. */
-async function answer(pieces, { wish, about, tokenizer }) {
-  const calls = new Calls(wish.tools);
-  const choices = Array.from({ length: wish.count }, (_, index) => ({ index, message: { role: 'assistant', content: '', refusal: null }, logprobs: wish.logprobs.wants ? logprobsOf(tokenizer, []) : null, finish_reason: null }));
+async function answer(pieces, { parsed, about, tokenizer }) {
+  const calls = new Calls(parsed.tools);
+  const choices = Array.from({ length: parsed.count }, (_, index) => ({ index, message: { role: 'assistant', content: '', refusal: null }, logprobs: parsed.logprobs.wants ? logprobsOf(tokenizer, []) : null, finish_reason: null }));
   for await (const piece of pieces) {
     const choice = choices[piece.sequence];
     const { content, calls: list } = calls.read(piece);
@@ -155,8 +155,8 @@ async function answer(pieces, { wish, about, tokenizer }) {
  * The answer piece by piece.
  * @returns {AsyncGenerator<object, void, void>}
  */
-async function* stream(pieces, { wish, about, tokenizer }) {
-  const calls = new Calls(wish.tools);
+async function* stream(pieces, { parsed, about, tokenizer }) {
+  const calls = new Calls(parsed.tools);
   const chunk = (index, delta, logprobs = null, finish = null) => ({ ...about, object: 'chat.completion.chunk', choices: [{ index, delta, logprobs, finish_reason: finish }] });
   const begun = new Set();
   for await (const piece of pieces) {
@@ -166,7 +166,7 @@ async function* stream(pieces, { wish, about, tokenizer }) {
       yield chunk(index, { role: 'assistant', content: '' });
     }
     const { content, calls: list } = calls.read(piece);
-    const logprobs = wish.logprobs.wants && tokens.length > 0 ? logprobsOf(tokenizer, tokens) : null;
+    const logprobs = parsed.logprobs.wants && tokens.length > 0 ? logprobsOf(tokenizer, tokens) : null;
     if (content !== '' || logprobs !== null) yield chunk(index, { content }, logprobs);
     for (const call of list) yield chunk(index, { tool_calls: [call] });
     if (finish !== undefined) yield chunk(index, {}, null, calls.reason(piece));

@@ -104,29 +104,29 @@ const emptyLogprobs = () => ({ tokens: [], token_logprobs: [], top_logprobs: [],
 /** The text that a choice begins with. */
 const echoOf = ({ echoes, count }, index) => echoes?.[Math.floor(index / count)] ?? '';
 
-async function answer(pieces, { wish, about, tokenizer }) {
+async function answer(pieces, { parsed, about, tokenizer }) {
   const offsets = new Offsets(tokenizer);
-  const choices = Array.from({ length: wish.count * wish.prompts.length }, (_, index) => ({ index, text: echoOf(wish, index), logprobs: wish.logprobs ? emptyLogprobs() : null, finish_reason: wish.maxTokens === 0 ? 'length' : null }));
+  const choices = Array.from({ length: parsed.count * parsed.prompts.length }, (_, index) => ({ index, text: echoOf(parsed, index), logprobs: parsed.logprobs ? emptyLogprobs() : null, finish_reason: parsed.maxTokens === 0 ? 'length' : null }));
   for await (const { sequence: index, text, tokens, finish } of pieces) {
     const choice = choices[index];
     choice.text += text;
-    if (wish.logprobs) for (const [name, list] of Object.entries(offsets.logprobs(index, tokens))) choice.logprobs[name].push(...list);
+    if (parsed.logprobs) for (const [name, list] of Object.entries(offsets.logprobs(index, tokens))) choice.logprobs[name].push(...list);
     if (finish !== undefined) choice.finish_reason = finish;
   }
   return { ...about, object: 'text_completion', choices };
 }
 
-async function* stream(pieces, { wish, about, tokenizer }) {
+async function* stream(pieces, { parsed, about, tokenizer }) {
   const offsets = new Offsets(tokenizer);
   const begun = new Set();
   const chunk = (index, text, logprobs = null, finish = null) => ({ ...about, object: 'text_completion', choices: [{ index, text, logprobs, finish_reason: finish }] });
-  if (wish.maxTokens === 0) {
-    for (let index = 0; index < wish.count * wish.prompts.length; index++) yield chunk(index, echoOf(wish, index), null, 'length');
+  if (parsed.maxTokens === 0) {
+    for (let index = 0; index < parsed.count * parsed.prompts.length; index++) yield chunk(index, echoOf(parsed, index), null, 'length');
   }
   for await (const { sequence: index, text, tokens, finish } of pieces) {
-    const echo = begun.has(index) ? '' : echoOf(wish, index);
+    const echo = begun.has(index) ? '' : echoOf(parsed, index);
     begun.add(index);
-    const logprobs = wish.logprobs && tokens.length > 0 ? offsets.logprobs(index, tokens) : null;
+    const logprobs = parsed.logprobs && tokens.length > 0 ? offsets.logprobs(index, tokens) : null;
     yield chunk(index, echo + text, logprobs, finish ?? null);
   }
 }

@@ -130,11 +130,11 @@ async function generated(request, reply, kind, served) {
   const about = { id: chat.identifier(kind.prefix), created: Math.floor(Date.now() / 1000), model: name, system_fingerprint: null };
   return registry.use(name, undefined, (loaded) => followed({ request, reply, kind, model: loaded, served }, async () => {
     const model = loaded.hub.text;
-    const wish = await kind.read(body, model, limits, gone.signal);
-    const usage = counted.begin(name, wish);
-    const pieces = usage.watch(model.continue(wish.prompts, { ...wish, signal: gone.signal }));
-    const more = { wish, about, tokenizer: model.tokenizer };
-    if (!wish.stream) return { ...(await kind.answer(pieces, more)), usage: usage.figures };
+    const parsed = await kind.read(body, model, limits, gone.signal);
+    const usage = counted.begin(name, parsed);
+    const pieces = usage.watch(model.continue(parsed.prompts, { ...parsed, signal: gone.signal }));
+    const more = { parsed, about, tokenizer: model.tokenizer };
+    if (!parsed.stream) return { ...(await kind.answer(pieces, more)), usage: usage.figures };
     await sendEvents(reply, withUsage(kind, pieces, more, usage), { gone, stall: limits.stall, ticket: request.ticket });
     // The model is in use until the last event is sent.
     await new Promise((resolve) => {
@@ -174,9 +174,9 @@ function reasonOf(status) {
 
 /** With `stream_options: { include_usage: true }` a chunk without choices comes last, and the others have no usage. */
 async function* withUsage(kind, pieces, more, usage) {
-  const { wish, about } = more;
-  for await (const chunk of kind.stream(pieces, more)) yield wish.usage ? { ...chunk, usage: null } : chunk;
-  if (wish.usage) yield { ...about, object: kind.streamed, choices: [], usage: usage.figures };
+  const { parsed, about } = more;
+  for await (const chunk of kind.stream(pieces, more)) yield parsed.usage ? { ...chunk, usage: null } : chunk;
+  if (parsed.usage) yield { ...about, object: kind.streamed, choices: [], usage: usage.figures };
 }
 
 module.exports = { openai };

@@ -78,15 +78,15 @@ class LanguageModel {
   /**
    * Continues prompts. Choices of the first prompt come first.
    * @param {number[][]} prompts
-   * @param {object} wish
-   * @param {number} wish.count choices of each prompt
-   * @param {number} wish.maxTokens
-   * @param {string[]} wish.stop
-   * @param {object} wish.sampling options of `generate`
-   * @param {import('webnn-node/generate').TokenConstraint} [wish.constraint]
-   * @param {number} [wish.alternatives] how many of the most probable tokens are told
-   * @param {boolean} [wish.showsMarks] whether the marks of tools' calls are a part of the text
-   * @param {AbortSignal} wish.signal
+   * @param {object} options
+   * @param {number} options.count choices of each prompt
+   * @param {number} options.maxTokens
+   * @param {string[]} options.stop
+   * @param {object} options.sampling options of `generate`
+   * @param {import('webnn-node/generate').TokenConstraint} [options.constraint]
+   * @param {number} [options.alternatives] how many of the most probable tokens are told
+   * @param {boolean} [options.showsMarks] whether the marks of tools' calls are a part of the text
+   * @param {AbortSignal} options.signal
    * @returns {AsyncGenerator<Piece, void, void>}
    */
   async *continue(prompts, { count, maxTokens, stop, sampling, constraint, alternatives = 0, showsMarks = false, signal }) {

@@ -46,7 +46,7 @@ class TextMetrics {
   /**
    * Begins to count a request.
    * @param {string} model
-   * @param {{prompts: number[][]}} wish
+   * @param {{prompts: number[][]}} parsed
    */
   begin(model, { prompts }) {
     const begin = performance.now();

@@ -6,12 +6,12 @@ use crate::compiler::{Schedule, ValueId};
 
 /// Lets such operands and outputs lie together, and gives all that lies in the arena its place.
 pub fn place(steps: &mut [Step], schedule: &mut Schedule) {
-    let wishes: Vec<(usize, usize)> =
+    let requested: Vec<(usize, usize)> =
         steps.iter().enumerate().filter_map(|(number, step)| Some((number, of_step(step)?))).collect();
     let values = |&(step, input): &(usize, usize)| (steps[step].outputs[0].value, steps[step].inputs[input].value);
-    let values: Vec<(ValueId, ValueId)> = wishes.iter().map(values).collect();
+    let values: Vec<(ValueId, ValueId)> = requested.iter().map(values).collect();
     let fulfilled = schedule.overwrite(&values);
-    for ((step, input), _) in wishes.into_iter().zip(fulfilled).filter(|(_, is_fulfilled)| *is_fulfilled) {
+    for ((step, input), _) in requested.into_iter().zip(fulfilled).filter(|(_, is_fulfilled)| *is_fulfilled) {
         steps[step].overwritten = Some(input);
     }
     for operand in steps.iter_mut().flat_map(|step| step.inputs.iter_mut().chain(&mut step.outputs)) {
