@@ -22,7 +22,7 @@ function compile(builder, { operator = 'build', names, ids, label, signal, kept 
   const { context } = builder;
   let handle;
   const drop = () => {
-    if (kept !== undefined) native.dropKeptGraph(kept);
+    if (kept !== undefined) native.dropSavableGraph(kept);
   };
   const entry = {
     operator,

@@ -65,7 +65,7 @@ const self = receiverOf('MLGraph', stateOf);
 /** Releases the native graph, and what saveGraph() could have saved. */
 function release({ order, handle, kept }) {
   order.destroyGraph(handle);
-  if (kept !== undefined) native.dropKeptGraph(kept);
+  if (kept !== undefined) native.dropSavableGraph(kept);
 }
 
 /** A frozen record of frozen MLOperandDescriptors. */

@@ -295,7 +295,7 @@ export function cacheState(): { folder: string; hits: number; misses: number; da
 export function cacheBuild(builder: Handle, folder: string): void;
 /** Keeps what a builder is about to build, unless its constants have more bytes than `most`; a negative number is no limit. */
 export function keepGraph(builder: Handle, names: readonly string[], operands: readonly number[], label: string, most: number): Handle | undefined;
-export function dropKeptGraph(kept: Handle): void;
+export function dropSavableGraph(kept: Handle): void;
 export function saveGraph(request: Request, kept: Handle, folder: string, origin: string, key: string): void;
 /** Makes a saved graph with a new builder: the arguments to build it, and what can be saved again. */
 export function loadGraph(builder: Handle, folder: string, origin: string, key: string): [names: string[], operands: number[], label: string, kept: Handle] | undefined;

@@ -31,7 +31,7 @@ pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
 pub use identities::{
-    Finding, Kept, Store, are_halves, greatest, identity, identity_with, is_kept, known_greatest, known_halves, known_identity,
+    Finding, Immutable, Store, are_halves, greatest, identity, identity_with, is_immutable, known_greatest, known_halves, known_identity,
     seed, set_seed, store_findings,
 };
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};

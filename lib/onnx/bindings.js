@@ -11,7 +11,7 @@ const { arrayOver, bytesOf } = require('./arrays.js');
 const { readInputs } = require('./inputs.js');
 const { DEVICE, allOf } = require('./places.js');
 const { profileRun } = require('./profile.js');
-const { Kept, keptOf, keptTensor } = require('./kept.js');
+const { UnreadElements, unreadOf, unreadTensor } = require('./unread.js');
 const { resultTensor } = require('./tensor.js');
 const { watched } = require('./watch.js');
 
@@ -149,7 +149,7 @@ class GraphBindings {
 function copyOf(dataType, array, shape) {
   if (array === undefined) return null;
   if (Array.isArray(array)) return array.map((each, position) => copyOf(dataType, each, shape[position]));
-  return array instanceof Kept ? keptTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]);
+  return array instanceof UnreadElements ? unreadTensor(array.share()) : resultTensor(dataType, array.slice(), [...shape]);
 }
 
 /** Elements in memory, or on the device; the tensors of a sequence, and null for no content. @typedef {any} Value */
@@ -215,7 +215,7 @@ class ValueBindings {
     if (Array.isArray(value)) return value.map(({ dataType, data, shape }) => copyOf(dataType, data, shape));
     const { dataType, shape } = value;
     if (isTensor(value)) return resultTensor(dataType, arrayOver(dataType, await this.#model.context.readTensor(value)), [...shape]);
-    return copyOf(dataType, keptOf(value, shape) ?? value.data, shape);
+    return copyOf(dataType, unreadOf(value, shape) ?? value.data, shape);
   }
 
   dispatch() {

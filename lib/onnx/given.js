@@ -3,12 +3,12 @@
 // The input of a run: values of every kind, and their shapes.
 
 const { arrayOver } = require('./arrays.js');
-const { Kept } = require('./kept.js');
+const { UnreadElements } = require('./unread.js');
 const { Named } = require('./named.js');
 
-const isInMemory = (value) => ArrayBuffer.isView(value) || value instanceof Kept;
+const isInMemory = (value) => ArrayBuffer.isView(value) || value instanceof UnreadElements;
 
-const copyOf = (value) => (value instanceof Kept ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value);
+const copyOf = (value) => (value instanceof UnreadElements ? value.share() : ArrayBuffer.isView(value) ? value.slice() : value);
 
 class Given {
   /** The values that the caller has passed, by the names of the inputs. */
@@ -23,13 +23,13 @@ class Given {
   /**
    * @param {any[]} shapes of all inputs in their order: a list of them for a sequence, undefined for an optional value without content
    * @param {Record<string, any>} values arrays, elements that are kept, MLTensors of the model's context, lists of a sequence's arrays
-   * @param {boolean} hasKept whether elements that are kept are among the values
+   * @param {boolean} hasUnread whether elements that are kept are among the values
    * @param {boolean} hasTensors whether MLTensors are
    */
-  constructor(shapes, values, hasKept, hasTensors) {
+  constructor(shapes, values, hasUnread, hasTensors) {
     this.shapes = shapes;
     this.passed = this.values = values;
-    this.hasKept = hasKept;
+    this.hasUnread = hasUnread;
     this.hasTensors = hasTensors;
   }
 
@@ -55,11 +55,11 @@ class Given {
    * Replaces elements that are kept by arrays.
    * @returns {this}
    */
-  readKept() {
-    if (!this.hasKept) return this;
-    this.hasKept = false;
+  readUnread() {
+    if (!this.hasUnread) return this;
+    this.hasUnread = false;
     const arrays = new Named();
-    for (const [name, value] of Object.entries(this.values)) arrays[name] = value instanceof Kept ? value.read() : value;
+    for (const [name, value] of Object.entries(this.values)) arrays[name] = value instanceof UnreadElements ? value.read() : value;
     this.values = arrays;
     return this;
   }
@@ -77,7 +77,7 @@ class Given {
       arrays[name] = isInMemory(value) ? value : arrayOver(value.dataType, await context.readTensor(value));
     };
     await Promise.all(values.map(read));
-    const given = new Given(this.shapes, arrays, this.hasKept, false);
+    const given = new Given(this.shapes, arrays, this.hasUnread, false);
     given.passed = this.passed;
     given.#isOwn = true;
     return given;

@@ -8,7 +8,7 @@ const { quote, show } = require('../show.js');
 const { requireArray, requireType } = require('./arrays.js');
 const { Dimensions, isKnown, isOneForScalar, text } = require('./dimensions.js');
 const { Given } = require('./given.js');
-const { keptOf } = require('./kept.js');
+const { unreadOf } = require('./unread.js');
 const { Named } = require('./named.js');
 const { isShape } = require('./tensor.js');
 
@@ -47,7 +47,7 @@ class Reader {
   #shapes;
   /** The positions of arrays whose shapes follow from others. @type {number[]} */
   #unshaped = [];
-  #hasKept = false;
+  #hasUnread = false;
   #hasTensors = false;
 
   /**
@@ -70,7 +70,7 @@ class Reader {
     this.#checkNames(given);
     for (let i = 0; i < this.#signatures.length; i++) this.#readInput(i, given);
     this.#infer();
-    return new Given(this.#shapes, this.#values, this.#hasKept, this.#hasTensors);
+    return new Given(this.#shapes, this.#values, this.#hasUnread, this.#hasTensors);
   }
 
   /** @returns {never} */
@@ -123,13 +123,13 @@ class Reader {
     if (!isOnDevice && !('data' in value)) this.#refuse(`${place}: found ${show(value)}, allowed a typed array or { data, shape }`);
     const shape = value.shape ?? value.dims;
     const isOne = !isOnDevice && isOneForScalar(signature.shape, shape);
-    const kept = keeps && !isOne ? keptOf(value, shape) : undefined;
+    const unread = keeps && !isOne ? unreadOf(value, shape) : undefined;
     // It is read once, since it may be a getter.
-    const array = kept ?? (isOnDevice ? value : value.data);
+    const array = unread ?? (isOnDevice ? value : value.data);
     this.#requireDataType(place, signature, value);
     this.#dimensions.requireShape(`${place}: shape`, shape);
     if (!isOne) this.#dimensions.bind(signature, shape);
-    if (kept !== undefined) this.#hasKept = true;
+    if (unread !== undefined) this.#hasUnread = true;
     else if (isOnDevice) this.#hasTensors = true;
     else requireArray(this.#operator, this.#label, place, dataType, shape, array);
     this.#values[name] = array;

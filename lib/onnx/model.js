@@ -270,7 +270,7 @@ class Model {
 
   #runPlan(plan, given, options) {
     this.#checkBytes(plan, options.maxBytes);
-    const results = startRun(this, plan, given.readKept(), options);
+    const results = startRun(this, plan, given.readUnread(), options);
     return options.places === undefined ? results : results.then((found) => deliver(this, found, options.places, given));
   }
 

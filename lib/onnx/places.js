@@ -6,7 +6,7 @@ const { invalidState, typeError } = require('../errors.js');
 const { quote } = require('../show.js');
 const { isDestroyed, toTensor } = require('../tensor.js');
 const { bytesOf, elementCount } = require('./arrays.js');
-const { keptOf } = require('./kept.js');
+const { unreadOf } = require('./unread.js');
 
 /** A new tensor, which then belongs to the caller. A result without elements stays in memory: no device holds it. */
 const DEVICE = Symbol('device');
@@ -60,13 +60,13 @@ async function deliver(model, results, places, given) {
  */
 function fill({ label }, name, result, array, past) {
   const { shape } = result;
-  const kept = keptOf(result, shape);
-  const length = kept === undefined ? result.data.length : elementCount(shape);
+  const unread = unreadOf(result, shape);
+  const length = unread === undefined ? result.data.length : elementCount(shape);
   if (array.length !== length) {
     throw typeError('run', label, `outputs: ${quote(name)}: found an array of ${array.length} elements, allowed ${length} for the shape [${shape.join(', ')}]`);
   }
-  if (kept === undefined) bytesOf(array).set(bytesOf(result.data));
-  else kept.writeTo(array, past);
+  if (unread === undefined) bytesOf(array).set(bytesOf(result.data));
+  else unread.writeTo(array, past);
   result.data = array;
 }
 
@@ -82,7 +82,7 @@ async function onDevice({ label, context }, name, result, place, created) {
     return { dataType, shape, tensor: place };
   }
   // Caches stay where they are.
-  if (place === DEVICE && (keptOf(result, shape) !== undefined || result.data.length === 0)) return result;
+  if (place === DEVICE && (unreadOf(result, shape) !== undefined || result.data.length === 0)) return result;
   const { data } = result;
   let target = place;
   if (target === DEVICE) {

@@ -24,7 +24,7 @@ class Plan {
    * @param {import('./given.js').Given} given of which the shapes count
    * @param {{idle: import('./idle.js').Idle, prefetch: import('./output-prefetch.js').OutputPrefetch}} pools those of all plans of the model
    */
-  constructor({ context, hasLists }, graph, { modelOutputs, known, cuts, runBytes, keptBytes }, { shapes, key, lengths }, { idle, prefetch }) {
+  constructor({ context, hasLists }, graph, { modelOutputs, known, cuts, runBytes, planBytes }, { shapes, key, lengths }, { idle, prefetch }) {
     const graphState = toGraph(graph);
     this.context = context;
     this.graph = graph;
@@ -52,7 +52,7 @@ class Plan {
     /** What a run takes in all. @type {number} */
     this.runBytes = runBytes;
     /** What it keeps beside the weights. @type {number} */
-    this.keptBytes = keptBytes;
+    this.planBytes = planBytes;
   }
 
   /** A run begins, which ends with {@link leave}: until then the graph stays. */

@@ -199,7 +199,7 @@ class Plans {
   #keep(plan) {
     // While it was the only one nobody has noted its uses.
     if (this.#plans.size === 1) for (const { number } of this.#plans.values()) this.#evict(native.usePlan(this.#model.handle, number));
-    const [number, ...leaving] = native.keepPlan(this.#model.handle, plan.keptBytes);
+    const [number, ...leaving] = native.keepPlan(this.#model.handle, plan.planBytes);
     plan.number = number;
     this.#plans.set(plan.key, plan);
     this.#keys.set(number, plan.key);

@@ -68,7 +68,7 @@ function runProgram(model, { graphState: graph }, { shapes, values }, { wanted, 
     tensors.push(handle);
     return handle;
   });
-  const kept = places === undefined ? [] : [...places].filter(([, place]) => isOnDevice(place)).map(([name]) => name);
+  const onDevice = places === undefined ? [] : [...places].filter(([, place]) => isOnDevice(place)).map(([name]) => name);
   const arrive = (outputs) => {
     // fromEntries defines, so that '__proto__' is a name like others.
     return Object.fromEntries(outputs.filter(([name]) => wanted === undefined || wanted.has(name)).map(([name, value]) => [name, contentOf(value, graph.context)]));
@@ -76,7 +76,7 @@ function runProgram(model, { graphState: graph }, { shapes, values }, { wanted, 
   const entry = { operator: 'run', label, context: graph.context, object: graph, arrive };
   const most = maxBytes === Infinity ? -1 : maxBytes;
   return begin(entry, (request) => {
-    graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, passed, kept, label, seed, most, watch);
+    graph.context.order.runOnnx(tensors, request, model.handle, graph.handle, shapes, passed, onDevice, label, seed, most, watch);
   });
 }
 

@@ -6,14 +6,14 @@ const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');
 const { begin } = require('../settle.js');
 const { arrayOver } = require('./arrays.js');
-const { Kept, keptTensor } = require('./kept.js');
+const { UnreadElements, unreadTensor } = require('./unread.js');
 const { resultTensor } = require('./tensor.js');
 
 /** @typedef {import('./given.js').Given} Given of arrays and elements that are kept */
 /** @typedef {import('./model.js').Model} Model */
 
 /** What the native side takes for the inputs. */
-const valuesOf = ({ inputs }, { values }) => inputs.map(({ name }) => (values[name] instanceof Kept ? values[name].handle : values[name]));
+const valuesOf = ({ inputs }, { values }) => inputs.map(({ name }) => (values[name] instanceof UnreadElements ? values[name].handle : values[name]));
 
 /**
  * Whether inputs like these can be a step of a model; undefined if that is not known yet.
@@ -53,7 +53,7 @@ function runStep(model, given, { operator = 'run', wanted, watch = 0 }) {
     const found = outputs.map(([[name, number, shape], buffer], i) => {
       const dataType = dataTypes[number];
       if (buffer !== undefined) return [name, resultTensor(dataType, arrayOver(dataType, buffer), shape)];
-      return [name, keptTensor(new Kept(native.takeValue(handle, i), dataType, shape))];
+      return [name, unreadTensor(new UnreadElements(native.takeValue(handle, i), dataType, shape))];
     });
     native.forgetRun(handle);
     // fromEntries defines, so that '__proto__' is a name like others.

@@ -4,7 +4,7 @@
 
 const { elementCount } = require('../onnx/arrays.js');
 const { Given } = require('../onnx/given.js');
-const { keptOf } = require('../onnx/kept.js');
+const { unreadOf } = require('../onnx/unread.js');
 const { Named, put } = require('../onnx/named.js');
 const { DEVICE } = require('../onnx/places.js');
 const { watched } = require('../onnx/watch.js');
@@ -16,7 +16,7 @@ const { loadModel } = require('./load.js');
 const { canBeKept, download, fits, hold, located, tensorOver } = require('./locations.js');
 const { metadataOf } = require('./metadata.js');
 const { Profile } = require('./profile.js');
-const { canKeep, locatedTensorOfKept, refill, tensorOfKept } = require('./kept-tensor.js');
+const { canKeep, locatedTensorOfUnread, refill, tensorOfUnread } = require('./unread-tensor.js');
 const { runOptions } = require('./run-options.js');
 const { outputLocations, sessionOptions } = require('./session-options.js');
 const { checkValue, readValue } = require('./values.js');
@@ -199,15 +199,15 @@ class SessionHandler {
   #bind(values) {
     const inputs = new Named();
     const elsewhere = [];
-    let hasKept = false;
+    let hasUnread = false;
     let hasTensors = false;
     for (let i = 0; i < values.length; i++) {
       const { name } = this.#inputs[i];
-      const { type, dims, data, kept, mlTensor } = values[i];
+      const { type, dims, data, unread, mlTensor } = values[i];
       const { into } = ELEMENTS[type];
-      if (kept !== undefined) {
-        inputs[name] = kept;
-        hasKept = true;
+      if (unread !== undefined) {
+        inputs[name] = unread;
+        hasUnread = true;
       } else if (data !== undefined) {
         inputs[name] = into === undefined ? data : into(data, elementCount(dims));
       } else if (fits(values[i], this.#provider.state)) {
@@ -215,7 +215,7 @@ class SessionHandler {
         hasTensors = true;
       } else elsewhere.push(i);
     }
-    const given = new Given(values.map(dimsOf), inputs, hasKept, hasTensors);
+    const given = new Given(values.map(dimsOf), inputs, hasUnread, hasTensors);
     return elsewhere.length === 0 ? given : this.#fetch(given, values, elsewhere);
   }
 
@@ -238,16 +238,16 @@ class SessionHandler {
     const { dataType, shape } = result;
     const declared = this.#outputs.get(name).type;
     const type = heldBy(declared) === dataType ? declared : dataType;
-    const kept = canKeep(type) ? keptOf(result, shape) : undefined;
-    return target === undefined ? this.#newTensor(type, result, kept, this.#locations.get(name)) : filled(name, type, result, kept, target, past);
+    const unread = canKeep(type) ? unreadOf(result, shape) : undefined;
+    return target === undefined ? this.#newTensor(type, result, unread, this.#locations.get(name)) : filled(name, type, result, unread, target, past);
   }
 
   /** A new tensor for a result. */
-  #newTensor(type, result, kept, location) {
+  #newTensor(type, result, unread, location) {
     const { shape, tensor: mlTensor } = result;
-    if (kept !== undefined) {
+    if (unread !== undefined) {
       const isLocated = location !== undefined && canBeKept(location, type);
-      return isLocated ? locatedTensorOfKept(location, type, kept, this.#provider.state) : tensorOfKept(type, kept);
+      return isLocated ? locatedTensorOfUnread(location, type, unread, this.#provider.state) : tensorOfUnread(type, unread);
     }
     if (mlTensor !== undefined) return tensorOver(location, type, shape, mlTensor, this.#provider.context);
     return new Tensor(type, arrayOf(type, result), shape);
@@ -279,23 +279,23 @@ class SessionHandler {
 }
 
 /** The caller's tensor, with a result in it. */
-function filled(name, type, result, kept, { tensor, value }, past) {
+function filled(name, type, result, unread, { tensor, value }, past) {
   const { shape } = result;
   if (result.tensor !== undefined) return tensor;
   if (`${value.dims}` !== `${shape}`) {
     throw new Error(`The output OrtValue provided for output '${name}' has shape {${value.dims}} but the computed output shape for this run is {${shape}}.`);
   }
-  if (value.kept !== undefined) {
+  if (value.unread !== undefined) {
     // The tensor's elements were not read.
-    if (kept !== undefined) return refill(tensor, kept);
+    if (unread !== undefined) return refill(tensor, unread);
     value.data = tensor.data;
   }
   if (value.data.length !== elementCount(shape)) throw new Error('Preallocated output tensor buffer was detached during inference.');
-  if (kept === undefined) {
+  if (unread === undefined) {
     value.data.set(arrayOf(type, result));
   } else {
-    kept.writeTo(value.data, past);
-    kept.drop();
+    unread.writeTo(value.data, past);
+    unread.drop();
   }
   return tensor instanceof Tensor ? tensor : new Tensor(type, value.data, shape);
 }

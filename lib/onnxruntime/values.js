@@ -7,7 +7,7 @@ const { types } = require('node:util');
 const { toTensor } = require('../tensor.js');
 const { viewName } = require('../show.js');
 const { elementCount, lengthFor } = require('../onnx/arrays.js');
-const { keptOf } = require('../onnx/kept.js');
+const { unreadOf } = require('../onnx/unread.js');
 const { isGPUBuffer } = require('../webgpu/device.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { printed } = require('./errors.js');
@@ -18,7 +18,7 @@ const { isObject } = require('./session-options.js');
  * @property {string} type
  * @property {number[]} dims
  * @property {ArrayBufferView} [data]
- * @property {object} [kept] if the elements were not read
+ * @property {object} [unread] if the elements were not read
  * @property {object} [mlTensor] where it is on a device
  * @property {GPUBuffer} [gpuBuffer] where it is one of WebGPU's
  */
@@ -41,8 +41,8 @@ function readValue(tensor) {
   if (typeof location !== 'string') throw new TypeError('Tensor.location must be a string.');
   if (!LOCATIONS.includes(location)) throw new RangeError('Tensor.location is not supported.');
   const element = elementOf(type);
-  const kept = WITH_ELEMENTS.includes(location) ? keptOf(tensor, dims) : undefined;
-  if (kept !== undefined && kept.dataType === heldBy(type)) return { type, dims, kept };
+  const unread = WITH_ELEMENTS.includes(location) ? unreadOf(tensor, dims) : undefined;
+  if (unread !== undefined && unread.dataType === heldBy(type)) return { type, dims, unread };
   if (location === 'cpu') return { type, dims, data: arrayOf(type, dims, element, tensor.data) };
   if (location === 'ml-tensor') return { type, dims, mlTensor: onDevice('mlTensor', tensor.mlTensor) };
   if (location === 'gpu-buffer') {

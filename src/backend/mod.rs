@@ -105,7 +105,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// The bytes that a graph keeps for itself beside weights, about: its steps, and what kernels know of their shapes.
-    fn kept_bytes(&self, _graph: &Self::Executable) -> usize {
+    fn plan_bytes(&self, _graph: &Self::Executable) -> usize {
         0
     }
 

@@ -19,7 +19,7 @@ use super::content::Content;
 use super::entry::{is_safe, mark_used};
 use super::{DiskCache, Kind, LEFT_OVER, list, write_beside};
 use crate::error::{self, Error, Result};
-use crate::memory::{self, Check, Finding, Kept, Store, filled, identity_with};
+use crate::memory::{self, Check, Finding, Immutable, Store, filled, identity_with};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -83,7 +83,7 @@ pub struct Listed {
 /// A file, mapped where it may be.
 struct OpenFile {
     /// Before the bytes.
-    _kept: Kept,
+    _immutable: Immutable,
     content: Content,
     secret: u64,
     path: PathBuf,
@@ -417,15 +417,15 @@ fn mapped(head: Head, file: &File, path: &Path, secret: u64) -> Result<Saved, Mi
     if constants.iter().any(|row| row.range().end > content.as_ref().len()) {
         return Err(Missing::Damaged);
     }
-    let kept = Kept::new(content.as_ref());
+    let immutable = Immutable::new(content.as_ref());
     if memory::seed() == secret {
         let finding = |&Row { offset, length, identity, greatest }: &Row| {
             let identity = Some(identity);
             Finding { offset, length, identity, greatest, are_halves: None }
         };
-        kept.remember(|| (Box::new(Nowhere), constants.iter().map(finding).collect()));
+        immutable.remember(|| (Box::new(Nowhere), constants.iter().map(finding).collect()));
     }
-    let file = Arc::new(OpenFile { _kept: kept, content, secret, path: path.to_owned() });
+    let file = Arc::new(OpenFile { _immutable: immutable, content, secret, path: path.to_owned() });
     Ok(Saved { label, description, constants, file })
 }
 

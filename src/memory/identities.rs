@@ -90,22 +90,22 @@ pub fn store_findings() {
 }
 
 /// Says that bytes stay as and where they are until this is dropped.
-pub struct Kept {
+pub struct Immutable {
     start: usize,
     range: Option<Arc<Range>>,
 }
 
-impl Kept {
+impl Immutable {
     /// The memory must not be freed or written to before the result is dropped: otherwise other bytes would be taken for these.
-    pub fn new(bytes: &[u8]) -> Kept {
+    pub fn new(bytes: &[u8]) -> Immutable {
         if bytes.is_empty() {
-            return Kept { start: 0, range: None };
+            return Immutable { start: 0, range: None };
         }
         let start = bytes.as_ptr().addr();
         let (store, is_stored) = (OnceLock::new(), AtomicBool::new(true));
         let range = Arc::new(Range { length: bytes.len(), known: Mutex::default(), store, is_stored });
         CONSTANT.write().unwrap_or_else(PoisonError::into_inner).insert(start, range.clone());
-        Kept { start, range: Some(range) }
+        Immutable { start, range: Some(range) }
     }
 
     /// Lets what is found out about the bytes be kept for later processes, and takes over what earlier ones have found out. Only the first
@@ -129,14 +129,14 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Immutable {
     fn drop(&mut self) {
         CONSTANT.write().unwrap_or_else(PoisonError::into_inner).remove(&self.start);
     }
 }
 
 /// Whether bytes are a part of what stays as and where it is.
-pub fn is_kept(place: Place) -> bool {
+pub fn is_immutable(place: Place) -> bool {
     range_of(place).is_some()
 }
 
@@ -245,8 +245,8 @@ mod tests {
     fn what_was_found_out_is_kept_and_taken_over() {
         let (bytes, shelf) = (vec![1u8; 10_000], Shelf::default());
         let place = Place::of(&bytes[100..5000]);
-        let kept = Kept::new(&bytes);
-        kept.remember(|| (Box::new(shelf.clone()), Vec::new()));
+        let immutable = Immutable::new(&bytes);
+        immutable.remember(|| (Box::new(shelf.clone()), Vec::new()));
         let found = identity(&bytes[100..5000]);
         greatest(&bytes[100..5000], || 3.0);
         are_halves(&bytes[100..5000], || false);
@@ -258,10 +258,10 @@ mod tests {
         identity(&bytes[100..5000]);
         store_findings();
         assert!(shelf.0.lock().unwrap().is_none());
-        drop(kept);
-        let kept = Kept::new(&bytes);
+        drop(immutable);
+        let immutable = Immutable::new(&bytes);
         let outside = [Finding { offset: 1, length: 10_000, ..findings[0] }, Finding { offset: usize::MAX, ..findings[0] }];
-        kept.remember(|| (Box::new(shelf.clone()), [&findings[..], &outside].concat()));
+        immutable.remember(|| (Box::new(shelf.clone()), [&findings[..], &outside].concat()));
         assert_eq!((known_identity(place), known_greatest(place), known_halves(place)), (Some(found), Some(3.0), Some(false)));
         assert_eq!(range_of(place).unwrap().0.known.lock().unwrap().len(), 1);
         store_findings();
@@ -271,14 +271,14 @@ mod tests {
     #[test]
     fn what_stays_is_hashed_once() {
         let mut bytes = vec![7u8; 10_000];
-        let kept = Kept::new(&bytes);
+        let immutable = Immutable::new(&bytes);
         let (all, part) = (identity(&bytes), identity(&bytes[100..5000]));
         let range = range_of(Place::of(&bytes[1..])).unwrap().0;
         assert_eq!(range.known.lock().unwrap().len(), 2);
         assert_eq!((identity(&bytes), identity(&bytes[100..5000])), (all, part));
         assert_eq!(range.known.lock().unwrap().len(), 2);
         // Nothing is remembered of what is gone.
-        drop(kept);
+        drop(immutable);
         bytes[0] = 8;
         assert!(range_of(Place::of(&bytes)).is_none());
         assert_ne!(identity(&bytes), all);

@@ -20,10 +20,10 @@ use super::handles::{Handle, Slab};
 use super::onnx::Loaded;
 use super::programs::ProgramEntry;
 use super::received::Received;
-use super::saved_graphs::KeptGraph;
+use super::saved_graphs::SavableGraph;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
-use super::steps::{Kept, Stepped};
+use super::steps::{UnreadValue, Stepped};
 use super::tensors::Tensor;
 use crate::error::Result;
 use crate::timeline::{Timeline, Way};
@@ -44,7 +44,7 @@ pub struct Environment {
     pub tensors: RefCell<Slab<Tensor>>,
     pub graphs: RefCell<Slab<Graph>>,
     pub builders: RefCell<Slab<Builder>>,
-    pub kept_graphs: RefCell<Slab<KeptGraph>>,
+    pub savable_graphs: RefCell<Slab<SavableGraph>>,
     pub commands: RefCell<Slab<CommandBuffer>>,
     pub models: RefCell<Slab<Loaded>>,
     pub received: RefCell<Slab<Received>>,
@@ -55,7 +55,7 @@ pub struct Environment {
     pub adapters: RefCell<Slab<Adapted>>,
     pub stepped: RefCell<Slab<Stepped>>,
     /// Memory alone, which stays when its context goes.
-    pub values: RefCell<Slab<Kept>>,
+    pub values: RefCell<Slab<UnreadValue>>,
     pub watches: RefCell<Slab<Watch>>,
     pub reasons: RefCell<Reasons>,
     pub described: Described,
@@ -184,7 +184,7 @@ impl Environment {
             tensors: RefCell::default(),
             graphs: RefCell::default(),
             builders: RefCell::default(),
-            kept_graphs: RefCell::default(),
+            savable_graphs: RefCell::default(),
             models: RefCell::default(),
             received: RefCell::default(),
             programs: RefCell::default(),
@@ -207,7 +207,7 @@ impl Environment {
     pub fn release(&self, context: Option<Handle>) {
         let stays = |owner: Handle| context.is_some_and(|context| context != owner);
         self.builders.borrow_mut().retain(|builder| stays(builder.context));
-        self.kept_graphs.borrow_mut().retain(|kept| stays(kept.context));
+        self.savable_graphs.borrow_mut().retain(|kept| stays(kept.context));
         self.models.borrow_mut().retain(|model| stays(model.context));
         self.sessions.borrow_mut().retain(|session| stays(session.context));
         self.prefixes.borrow_mut().retain(|prefixes| stays(prefixes.context));

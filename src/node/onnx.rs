@@ -418,7 +418,7 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let on_device = described.clone();
     let done = environment.settler.promise(call.scope, request, move |built: Built| {
         let _ = known.set(built.placements);
-        Outcome::Onnx { import: outcome, program: on_device, run_bytes: built.bytes, kept_bytes: built.kept_bytes }
+        Outcome::Onnx { import: outcome, program: on_device, run_bytes: built.bytes, plan_bytes: built.plan_bytes }
     })?;
     let (task_label, lowered) = (label.clone(), described.clone());
     on_build_thread("loadOnnx", label, urgency, done, move |done| {
@@ -656,14 +656,14 @@ pub fn summarize<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     Ok(None)
 }
 
-/// `{inputs, outputs, modelOutputs, known, cuts, runBytes, keptBytes}`, or `{refused}`; on a device of script's with `program`, where
+/// `{inputs, outputs, modelOutputs, known, cuts, runBytes, planBytes}`, or `{refused}`; on a device of script's with `program`, where
 /// there is something to compute.
 pub fn import_value<'s>(
     scope: Scope<'s>,
     import: &OnceLock<Import>,
     program: Option<&OnceLock<Described>>,
     run_bytes: usize,
-    kept_bytes: usize,
+    plan_bytes: usize,
 ) -> Result<Value<'s>> {
     let value = scope.object()?;
     match import.get().ok_or_else(|| stale("model"))? {
@@ -681,7 +681,7 @@ pub fn import_value<'s>(
             });
             scope.set(value, "cuts", scope.array_of(cuts)?)?;
             scope.set(value, "runBytes", scope.number(run_bytes as f64)?)?;
-            scope.set(value, "keptBytes", scope.number(kept_bytes as f64)?)?;
+            scope.set(value, "planBytes", scope.number(plan_bytes as f64)?)?;
             if let Some(program) = program.filter(|program| program.get().is_some()) {
                 scope.set(value, "program", programs::value(scope, program)?)?;
             }

@@ -57,8 +57,8 @@ impl Described {
 
 /// What is known of it. Graphs of a model have constants and the arena in common, which count for none of them.
 pub fn built(Lowered { program, run_bytes, common }: &Lowered) -> Built {
-    let kept_bytes = if common.is_some() { 0 } else { program.kept_bytes() };
-    Built { bytes: *run_bytes, kept_bytes, in_tensors: program.placements.clone(), ..Built::default() }
+    let plan_bytes = if common.is_some() { 0 } else { program.device_bytes() };
+    Built { bytes: *run_bytes, plan_bytes, in_tensors: program.placements.clone(), ..Built::default() }
 }
 
 /// `{dispatches, steps, stepLabels, shaders, constants, sizes, arenaLength, outputLengths, checks, findings}`; of a model that may have several graphs also

@@ -17,13 +17,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a graph was built from, for as long as script may save it.
-pub struct KeptGraph {
+pub struct SavableGraph {
     pub context: Handle,
-    kept: Arc<Kept>,
+    savable: Arc<Savable>,
     _held: Held,
 }
 
-struct Kept {
+struct Savable {
     label: String,
     description: Vec<u8>,
     constants: Mutex<Constants>,
@@ -35,7 +35,7 @@ struct Constants {
     _charge: Option<Charge>,
 }
 
-impl Kept {
+impl Savable {
     fn constants(&self) -> std::sync::MutexGuard<'_, Constants> {
         self.constants.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,8 +60,8 @@ impl Kept {
 
 fn keep(environment: &Environment, context: Handle, label: String, description: Vec<u8>, constants: Constants) -> Handle {
     let held = environment.external.total.hold(description.len());
-    let kept = Arc::new(Kept { label, description, constants: Mutex::new(constants) });
-    environment.kept_graphs.borrow_mut().insert(KeptGraph { context, kept, _held: held })
+    let savable = Arc::new(Savable { label, description, constants: Mutex::new(constants) });
+    environment.savable_graphs.borrow_mut().insert(SavableGraph { context, savable, _held: held })
 }
 
 /// `cacheBuild(builder, folder)`: what is packed for the builder's graph comes from a cache, and goes there.
@@ -96,32 +96,32 @@ pub fn keep_graph<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     } else {
         None
     };
-    let kept = keep(environment, context, label, description, Constants { bytes, _charge: charge });
-    Ok(Some(call.scope.number(kept.to_number())?))
+    let savable = keep(environment, context, label, description, Constants { bytes, _charge: charge });
+    Ok(Some(call.scope.number(savable.to_number())?))
 }
 
-/// `dropKeptGraph(kept)`
-pub fn drop_kept<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    drop(call.environment.kept_graphs.borrow_mut().remove(call.handle(0)?));
+/// `dropSavableGraph(savable)`
+pub fn drop_savable<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
+    drop(call.environment.savable_graphs.borrow_mut().remove(call.handle(0)?));
     Ok(None)
 }
 
-/// `saveGraph(request, kept, folder, origin, key)`
+/// `saveGraph(request, savable, folder, origin, key)`
 pub fn save<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let environment = call.environment;
     let request = Request::from_number(call.number(0)?);
-    let kept = environment.kept_graphs.borrow().get(call.handle(1)?).ok_or_else(|| stale("graph"))?.kept.clone();
+    let savable = environment.savable_graphs.borrow().get(call.handle(1)?).ok_or_else(|| stale("graph"))?.savable.clone();
     let (folder, origin, key) = (call.string(2)?, call.string(3)?, call.string(4)?);
     let cache = DiskCache::of_process(Path::new(&folder))?;
     let done = environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
     let work = move |done: crate::timeline::Done<()>| {
-        done.report(unwound(|| kept.save(&cache, Name { origin: &origin, key: &key })));
+        done.report(unwound(|| savable.save(&cache, Name { origin: &origin, key: &key })));
     };
     thread::start_with("webnn-node cache", done, work).unwrap_or_else(|(error, done)| done.report(Err(error)));
     Ok(None)
 }
 
-/// `loadGraph(builder, folder, origin, key)`: makes a saved graph with a new builder. `[names, operands, label, kept]`: the arguments for building
+/// `loadGraph(builder, folder, origin, key)`: makes a saved graph with a new builder. `[names, operands, label, savable]`: the arguments for building
 /// it, and what can be saved again; nothing where there is no such graph.
 pub fn load<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (environment, scope) = (call.environment, call.scope);
@@ -136,10 +136,10 @@ pub fn load<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         Ok((*context, decode(&saved.description, &bytes, graph)?))
     })?;
     let label = scope.string(&saved.label)?;
-    let kept = keep(environment, context, saved.label, saved.description, Constants { bytes, _charge: None });
+    let savable = keep(environment, context, saved.label, saved.description, Constants { bytes, _charge: None });
     let names = scope.strings(outputs.iter().map(|(name, _)| name.as_str()))?;
     let ids = scope.array_of(outputs.iter().map(|(_, id)| scope.unsigned(id.0)))?;
-    scope.array_of([names, ids, label, scope.number(kept.to_number())?].into_iter().map(Ok)).map(Some)
+    scope.array_of([names, ids, label, scope.number(savable.to_number())?].into_iter().map(Ok)).map(Some)
 }
 
 /// `listGraphs(folder, origin)`: their keys.

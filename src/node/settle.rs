@@ -94,7 +94,7 @@ pub enum Outcome {
         import: Arc<OnceLock<onnx::Import>>,
         program: Option<Arc<OnceLock<programs::Described>>>,
         run_bytes: usize,
-        kept_bytes: usize,
+        plan_bytes: usize,
     },
     OnnxModel(Arc<OnceLock<Arc<crate::program::Program>>>, Arc<OnceLock<Vec<crate::onnx::RefusedNode>>>),
     OnnxRun(Vec<crate::program::Output>),
@@ -535,8 +535,8 @@ fn outcome_value<'s>(scope: Scope<'s>, outcome: &Outcome) -> Result<Value<'s>> {
             scope.set(value, "program", programs::value(scope, described)?)?;
             value
         }
-        Outcome::Onnx { import, program, run_bytes, kept_bytes } => {
-            return onnx::import_value(scope, import, program.as_deref(), *run_bytes, *kept_bytes);
+        Outcome::Onnx { import, program, run_bytes, plan_bytes } => {
+            return onnx::import_value(scope, import, program.as_deref(), *run_bytes, *plan_bytes);
         }
         Outcome::OnnxModel(program, unknown) => return onnx::model_value(scope, program, unknown),
         Outcome::OnnxRun(outputs) => return onnx::run_value(scope, outputs),

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Stepped(Arc<OnceLock<Vec<Output>>>);
 
 /// A result that script has not looked at.
-pub struct Kept(steps::Value);
+pub struct UnreadValue(steps::Value);
 
 /// Inputs of a model: handles of values, and what `undefined` and views are read as.
 fn inputs<'s, T>(
@@ -88,7 +88,7 @@ pub fn run<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let given = inputs(call, 3, |at, scope, value| match scope.type_of(value)? {
         Type::Number => {
             let values = environment.values.borrow();
-            let Kept(value) = values.get(Handle::from_number(scope.as_number(value)?)).ok_or_else(|| stale("value"))?;
+            let UnreadValue(value) = values.get(Handle::from_number(scope.as_number(value)?)).ok_or_else(|| stale("value"))?;
             Ok(Input::Value(value.clone()))
         }
         _ => bytes::copy_by(scope, value, |bytes| step.input(&program, at, bytes)),
@@ -121,7 +121,7 @@ pub fn take<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             _ => return Err(stale("value")),
         }
     };
-    let handle = call.environment.values.borrow_mut().insert(Kept(value));
+    let handle = call.environment.values.borrow_mut().insert(UnreadValue(value));
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 
@@ -139,7 +139,7 @@ fn value(call: &Call<'_>) -> Result<steps::Value> {
 /// `shareValue(value)`: another handle of the same value.
 pub fn share<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let value = value(call)?;
-    let handle = call.environment.values.borrow_mut().insert(Kept(value));
+    let handle = call.environment.values.borrow_mut().insert(UnreadValue(value));
     Ok(Some(call.scope.number(handle.to_number())?))
 }
 

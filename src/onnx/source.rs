@@ -3,7 +3,7 @@
 
 use crate::disk_cache::DiskCache;
 use crate::error::Result;
-use crate::memory::{FileBytes, FileState, Kept, MappedFile, Once, identity, unreadable};
+use crate::memory::{FileBytes, FileState, Immutable, MappedFile, Once, identity, unreadable};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 /// Bytes that somebody owns. They stay as and where they are.
 struct Content {
     // Before the bytes go it is no longer said that they stay.
-    kept: Kept,
+    immutable: Immutable,
     owner: Box<dyn AsRef<[u8]> + Send + Sync>,
 }
 
@@ -20,7 +20,7 @@ impl Content {
     fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Content {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         // Where they are and how many is all that is asked.
-        Content { kept: Kept::new((*owner).as_ref()), owner }
+        Content { immutable: Immutable::new((*owner).as_ref()), owner }
     }
 }
 
@@ -59,7 +59,7 @@ pub struct Opened {
 fn with_findings(content: Arc<Content>, state: &FileState) -> Opened {
     let state = state.lasting();
     if let (Some(cache), Some(state)) = (DiskCache::opened(), &state) {
-        content.kept.remember(|| cache.findings_of(state));
+        content.immutable.remember(|| cache.findings_of(state));
     }
     Opened { bytes: Bytes::from_owner(Owner(content)), state }
 }

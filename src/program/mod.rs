@@ -73,7 +73,7 @@ pub struct CompiledPart {
     /// What a run of the part takes beside the weights.
     pub bytes: usize,
     /// What its graph keeps beside weights.
-    pub kept_bytes: usize,
+    pub plan_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -199,7 +199,7 @@ impl Program {
             later: Plans::of(&self.cache),
             outputs: part.outputs,
             bytes: 0,
-            kept_bytes: 0,
+            plan_bytes: 0,
         };
         Ok((Planned { part, inputs, outputs }, graph.map(|graph| (graph, most))))
     }
@@ -221,7 +221,7 @@ impl Program {
         let (Planned { mut part, .. }, graph) = self.import(&source, given, Place::Later, None, id).map_err(Error::from)?;
         if let Some((description, most)) = graph {
             let built = self.timeline.wait_for(|done| Task::build(id, description, most, done))?;
-            (part.bytes, part.kept_bytes) = (built.bytes, built.kept_bytes);
+            (part.bytes, part.plan_bytes) = (built.bytes, built.plan_bytes);
             if let Some(compiled) = &mut part.graph {
                 compiled._owned = Some(OwnedGraph::new(self.timeline.clone(), id));
             }

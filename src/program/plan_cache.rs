@@ -16,10 +16,10 @@ const MOST_OF_TESTS: &str = "WEBNN_PLANS";
 pub const MOST_BYTES: usize = 32 << 20;
 
 #[derive(Debug, Default)]
-pub struct PlanCache(Mutex<Kept>);
+pub struct PlanCache(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct State {
     entries: HashMap<u64, Entry>,
     /// Counts uses.
     clock: u64,
@@ -65,7 +65,7 @@ impl Owner {
     }
 }
 
-impl Kept {
+impl State {
     /// An entry that was removed is counted no longer, and its owner is to hear of it.
     fn leave(&mut self, number: u64, entry: Entry, leaving: &mut Vec<(u64, Weak<dyn Forget>)>) {
         self.bytes -= entry.bytes;
@@ -92,24 +92,24 @@ impl Leaving {
 }
 
 impl PlanCache {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that runs under the lock leaves the contents half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a plan that was made; its number, and those that go for it.
     pub fn keep(&self, bytes: usize, owner: Owner) -> (u64, Leaving) {
-        let mut kept = self.lock();
-        kept.clock += 1;
-        kept.last += 1;
-        let (number, used) = (kept.last, kept.clock);
-        kept.bytes += bytes;
-        kept.entries.insert(number, Entry { used, since: Instant::now(), bytes, owner });
+        let mut state = self.lock();
+        state.clock += 1;
+        state.last += 1;
+        let (number, used) = (state.last, state.clock);
+        state.bytes += bytes;
+        state.entries.insert(number, Entry { used, since: Instant::now(), bytes, owner });
         let mut leaving = Vec::new();
-        while kept.entries.len() > 1 && (kept.entries.len() > most() || kept.bytes > MOST_BYTES) {
-            let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(number, _)| *number);
-            let Some((oldest, entry)) = oldest.and_then(|oldest| kept.entries.remove_entry(&oldest)) else { break };
-            kept.leave(oldest, entry, &mut leaving);
+        while state.entries.len() > 1 && (state.entries.len() > most() || state.bytes > MOST_BYTES) {
+            let oldest = state.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(number, _)| *number);
+            let Some((oldest, entry)) = oldest.and_then(|oldest| state.entries.remove_entry(&oldest)) else { break };
+            state.leave(oldest, entry, &mut leaving);
         }
         (number, Leaving(leaving))
     }
@@ -117,20 +117,20 @@ impl PlanCache {
     /// Lets plans go that nobody has used for so long. The one that each owner has used last stays: it has the weights, so that others are soon made
     /// again. Beside them how long it is until the next may go.
     pub fn expire(&self, idle: Duration, now: Instant) -> (Option<Duration>, Leaving) {
-        let mut kept = self.lock();
+        let mut state = self.lock();
         let mut last: HashMap<*const (), (u64, u64)> = HashMap::new();
-        for (&number, entry) in &kept.entries {
+        for (&number, entry) in &state.entries {
             let of_owner = last.entry(entry.owner.address()).or_default();
             *of_owner = (*of_owner).max((entry.used, number));
         }
         let stays: HashSet<u64> = last.into_values().map(|(_, number)| number).collect();
         let left = |entry: &Entry| idle.saturating_sub(now.saturating_duration_since(entry.since));
-        let others = kept.entries.iter().filter(|(number, _)| !stays.contains(number));
+        let others = state.entries.iter().filter(|(number, _)| !stays.contains(number));
         let all: Vec<(u64, Duration)> = others.map(|(&number, entry)| (number, left(entry))).collect();
         let mut leaving = Vec::new();
         for (number, _) in all.iter().filter(|(_, left)| left.is_zero()) {
-            if let Some(entry) = kept.entries.remove(number) {
-                kept.leave(*number, entry, &mut leaving);
+            if let Some(entry) = state.entries.remove(number) {
+                state.leave(*number, entry, &mut leaving);
             }
         }
         let next = all.iter().map(|(_, left)| *left).filter(|left| !left.is_zero()).min();
@@ -139,10 +139,10 @@ impl PlanCache {
 
     /// Notes that a plan is used.
     pub fn touch(&self, plan: u64) {
-        let mut kept = self.lock();
-        kept.clock += 1;
-        let clock = kept.clock;
-        if let Some(entry) = kept.entries.get_mut(&plan) {
+        let mut state = self.lock();
+        state.clock += 1;
+        let clock = state.clock;
+        if let Some(entry) = state.entries.get_mut(&plan) {
             entry.used = clock;
             entry.since = Instant::now();
         }
@@ -150,10 +150,10 @@ impl PlanCache {
 
     /// Counts plans no longer.
     pub fn release(&self, plans: impl IntoIterator<Item = u64>) {
-        let mut kept = self.lock();
+        let mut state = self.lock();
         for plan in plans {
-            if let Some(entry) = kept.entries.remove(&plan) {
-                kept.bytes -= entry.bytes;
+            if let Some(entry) = state.entries.remove(&plan) {
+                state.bytes -= entry.bytes;
             }
         }
     }
@@ -166,8 +166,8 @@ impl PlanCache {
     /// How many there are, and their bytes.
     #[cfg(test)]
     pub fn count(&self) -> (usize, usize) {
-        let kept = self.lock();
-        (kept.entries.len(), kept.bytes)
+        let state = self.lock();
+        (state.entries.len(), state.bytes)
     }
 }
 

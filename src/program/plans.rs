@@ -18,10 +18,10 @@ pub struct Plans {
 
 /// Locked before the cache, if both are.
 #[derive(Debug, Default)]
-struct State(Mutex<HashMap<Key, Kept>>);
+struct State(Mutex<HashMap<Key, Entry>>);
 
 #[derive(Debug)]
-struct Kept {
+struct Entry {
     slot: Arc<Slot>,
     /// Its number in the cache, once it was made.
     number: Option<u64>,
@@ -30,7 +30,7 @@ struct Kept {
 impl Forget for State {
     fn forget(&self, plan: u64) {
         let mut slots = lock(&self.0);
-        let key = slots.iter().find(|(_, kept)| kept.number == Some(plan)).map(|(key, _)| key.clone());
+        let key = slots.iter().find(|(_, entry)| entry.number == Some(plan)).map(|(key, _)| key.clone());
         let gone = key.and_then(|key| slots.remove(&key));
         // What is after it goes with it.
         drop(slots);
@@ -40,7 +40,7 @@ impl Forget for State {
 
 impl Drop for Plans {
     fn drop(&mut self) {
-        let numbers: Vec<u64> = lock(&self.state.0).values().filter_map(|kept| kept.number).collect();
+        let numbers: Vec<u64> = lock(&self.state.0).values().filter_map(|entry| entry.number).collect();
         self.cache.release(numbers);
     }
 }
@@ -66,7 +66,7 @@ impl Plans {
     /// The part for a key, if it was made.
     pub fn find(&self, key: &Key) -> Option<Arc<CompiledPart>> {
         let slots = lock(&self.state.0);
-        let Kept { slot, number } = slots.get(key)?;
+        let Entry { slot, number } = slots.get(key)?;
         let part = lock(&slot.part).as_ref()?.as_ref().ok()?.clone();
         number.iter().for_each(|&number| self.cache.touch(number));
         Some(part)
@@ -80,13 +80,13 @@ impl Plans {
         let (slot, is_first) = {
             let mut slots = lock(&self.state.0);
             match slots.get(&key) {
-                Some(Kept { slot, number }) => {
+                Some(Entry { slot, number }) => {
                     number.iter().for_each(|&number| self.cache.touch(number));
                     (slot.clone(), false)
                 }
                 None => {
                     let slot = Arc::new(Slot::default());
-                    slots.insert(key.clone(), Kept { slot: slot.clone(), number: None });
+                    slots.insert(key.clone(), Entry { slot: slot.clone(), number: None });
                     (slot, true)
                 }
             }
@@ -107,9 +107,9 @@ impl Plans {
         if let Ok(part) = &result {
             let mut slots = lock(&self.state.0);
             let owner: Weak<dyn Forget> = Arc::<State>::downgrade(&self.state);
-            let (number, leaving) = self.cache.keep(part.kept_bytes + PART, Owner::Plans(owner));
-            if let Some(kept) = slots.get_mut(&key) {
-                kept.number = Some(number);
+            let (number, leaving) = self.cache.keep(part.plan_bytes + PART, Owner::Plans(owner));
+            if let Some(entry) = slots.get_mut(&key) {
+                entry.number = Some(number);
             }
             drop(slots);
             leaving.leave();
@@ -143,7 +143,7 @@ mod tests {
     use super::super::plan_cache::{MOST, MOST_BYTES};
     use super::*;
 
-    fn part(cache: &Arc<PlanCache>, kept_bytes: usize) -> CompiledPart {
+    fn part(cache: &Arc<PlanCache>, plan_bytes: usize) -> CompiledPart {
         CompiledPart {
             graph: None,
             exports: Vec::new(),
@@ -152,17 +152,17 @@ mod tests {
             later: Plans::of(cache),
             outputs: Vec::new(),
             bytes: 0,
-            kept_bytes,
+            plan_bytes,
         }
     }
 
     /// How many parts are made when these keys are asked for, each of so many bytes.
-    fn made(plans: &Plans, keys: impl IntoIterator<Item = usize>, kept_bytes: usize) -> usize {
+    fn made(plans: &Plans, keys: impl IntoIterator<Item = usize>, plan_bytes: usize) -> usize {
         let mut count = 0;
         for number in keys {
             let make = || {
                 count += 1;
-                Ok(part(&plans.cache, kept_bytes))
+                Ok(part(&plans.cache, plan_bytes))
             };
             plans.get(Key::of_number(number), make).unwrap();
         }

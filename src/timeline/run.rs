@@ -201,10 +201,10 @@ impl<B: Backend> Loop<B> {
             Report::Finished((id, result)) => self.finish(id, result),
             Report::GivenUp(id, error) => self.jobs.change(id, |work| work.give_up(error)),
             Report::Built(graph, result, done) => done.report(result.map(|entry| {
-                let (placements, kept_bytes) =
-                    (self.backend.placements(&entry.executable), self.backend.kept_bytes(&entry.executable));
+                let (placements, plan_bytes) =
+                    (self.backend.placements(&entry.executable), self.backend.plan_bytes(&entry.executable));
                 let in_tensors = self.backend.placements_in_tensors(&entry.executable);
-                let built = Built { placements, in_tensors, bytes: entry.bytes, kept_bytes };
+                let built = Built { placements, in_tensors, bytes: entry.bytes, plan_bytes };
                 self.graphs.insert(graph, Arc::new(entry));
                 built
             })),

@@ -89,8 +89,8 @@ pub struct Built {
     pub in_tensors: Placements,
     /// What a run takes beside the weights: inputs, outputs, and values in between.
     pub bytes: usize,
-    /// See [`Backend::kept_bytes`](crate::backend::Backend::kept_bytes).
-    pub kept_bytes: usize,
+    /// See [`Backend::plan_bytes`](crate::backend::Backend::plan_bytes).
+    pub plan_bytes: usize,
 }
 
 /// Something to do, in the order in which it was sent.

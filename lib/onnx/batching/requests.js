@@ -34,14 +34,14 @@ function begins(waiting) {
 }
 
 /** Ends a request whose caller has given up, which hears of that by its life. */
-function leave({ wish, label, reject }) {
-  wish.life?.stopped?.catch((reason) => failed({ operator: wish.operator ?? 'run', label }, reason));
+function leave({ options, label, reject }) {
+  options.life?.stopped?.catch((reason) => failed({ operator: options.operator ?? 'run', label }, reason));
   reject(exception('AbortError', 'the caller has given up'));
 }
 
 /** Whether a run may be one of several: what it is given and gives is in memory, and it has no limit or seed of its own. */
-function canBeJoined({ hasKept, hasTensors }, { seed, maxBytes, places, isAlone }) {
-  return !hasKept && !hasTensors && !isAlone && seed === undefined && maxBytes === undefined && !usesDevice(places);
+function canBeJoined({ hasUnread, hasTensors }, { seed, maxBytes, places, isAlone }) {
+  return !hasUnread && !hasTensors && !isAlone && seed === undefined && maxBytes === undefined && !usesDevice(places);
 }
 
 /** The outputs that one of them wants; nothing for all. */

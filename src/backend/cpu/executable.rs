@@ -81,7 +81,7 @@ impl Executable {
     }
 
     /// The bytes that it keeps beside weights, about: what stands behind pointers of kernels is not looked at, unless they count it.
-    pub fn kept_bytes(&self) -> usize {
-        self.own_bytes + self.steps.iter().map(Step::kept_bytes).sum::<usize>()
+    pub fn plan_bytes(&self) -> usize {
+        self.own_bytes + self.steps.iter().map(Step::plan_bytes).sum::<usize>()
     }
 }

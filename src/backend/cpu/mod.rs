@@ -214,8 +214,8 @@ impl Backend for Cpu {
         graph.placements().to_vec()
     }
 
-    fn kept_bytes(&self, graph: &Executable) -> usize {
-        graph.kept_bytes()
+    fn plan_bytes(&self, graph: &Executable) -> usize {
+        graph.plan_bytes()
     }
 
     fn capabilities(&self) -> &dyn Capabilities {

@@ -35,7 +35,7 @@ pub struct GpuProgram {
 
 impl GpuProgram {
     /// Bytes of what a device keeps for it: constants and the arena.
-    pub fn kept_bytes(&self) -> usize {
+    pub fn device_bytes(&self) -> usize {
         self.constants.iter().map(|constant| constant.len()).sum::<usize>() + self.arena_length
     }
 

@@ -191,8 +191,8 @@ impl Backend for Gpu {
         Executable::new(self.0.device.clone(), program, &schedule.shared, usage, &ask)
     }
 
-    fn kept_bytes(&self, graph: &Executable) -> usize {
-        graph.kept_bytes
+    fn plan_bytes(&self, graph: &Executable) -> usize {
+        graph.plan_bytes
     }
 
     fn has_own_memory(&self) -> bool {

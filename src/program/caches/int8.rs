@@ -70,7 +70,7 @@ pub fn in_bytes(graph: Graph, caches: &[KvCache]) -> Result<Graph> {
 
 /// A value that is kept in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct Quantized {
     bytes: OperandId,
     scales: OperandId,
     /// Along which numbers share a scale.
@@ -83,7 +83,7 @@ struct Rewrite {
     /// Its nodes are those that are done.
     graph: Graph,
     /// By operand, which becomes what is dequantized.
-    kept: HashMap<OperandId, Kept>,
+    kept: HashMap<OperandId, Quantized>,
     /// What is to be kept as soon as it is there, with the axis of the scales: the first rows of caches that have none.
     roots: HashMap<OperandId, usize>,
     /// By bytes that are a transposition: those that they are one of, with their scales, and the permutation.
@@ -133,7 +133,7 @@ impl Rewrite {
         let scales = self.operand(Descriptor::new(DataType::Float32, of_scales), input(scales_of(name)));
         self.graph.inputs.retain(|(other, _)| other != name);
         self.graph.inputs.extend([(name.to_owned(), bytes), (scales_of(name), scales)]);
-        self.keep(id, Kept { bytes, scales, axis, is_past: true })
+        self.keep(id, Quantized { bytes, scales, axis, is_past: true })
     }
 
     /// Finds what the first rows of a cache are made of by moving elements alone.
@@ -154,7 +154,7 @@ impl Rewrite {
     }
 
     /// Has an operand be what is dequantized.
-    fn keep(&mut self, id: OperandId, kept: Kept) -> Result<()> {
+    fn keep(&mut self, id: OperandId, kept: Quantized) -> Result<()> {
         let descriptor = Descriptor::new(DataType::Int8, self.shape(kept.scales));
         let count = descriptor.byte_length();
         let zeros = self.zeros.entry(count).or_insert_with(|| ConstantBytes::new(vec![0; count])).clone();
@@ -171,12 +171,12 @@ impl Rewrite {
     }
 
     /// Quantizes a value along an axis.
-    fn quantized(&mut self, mut id: OperandId, axis: usize) -> Result<Kept> {
+    fn quantized(&mut self, mut id: OperandId, axis: usize) -> Result<Quantized> {
         if self.graph.descriptor(id).data_type != DataType::Float32 {
             id = self.push(Cast { input: id, data_type: DataType::Float32 })?[0];
         }
         let outputs = self.push(QuantizeAlong { input: id, axis: axis as u32 })?;
-        Ok(Kept { bytes: outputs[0], scales: outputs[1], axis, is_past: false })
+        Ok(Quantized { bytes: outputs[0], scales: outputs[1], axis, is_past: false })
     }
 
     /// Appends a node of the graph, or what takes its place.
@@ -200,12 +200,12 @@ impl Rewrite {
     }
 
     /// What a node makes of a value that is kept, if it moves elements or appends to a cache.
-    fn moved(&mut self, node: &Node) -> Result<Option<Kept>> {
+    fn moved(&mut self, node: &Node) -> Result<Option<Quantized>> {
         let mut first = None;
         node.op.visit(&mut |_, id| first = first.or(Some(id)));
         let Some(kept) = first.and_then(|id| self.kept.get(&id).copied()) else { return Ok(None) };
         let output = self.shape(node.outputs[0]);
-        let Kept { bytes, scales, axis, is_past } = kept;
+        let Quantized { bytes, scales, axis, is_past } = kept;
         let of_scales = |axis: usize| output.iter().enumerate().map(|(i, &size)| if i == axis { 1 } else { size }).collect();
         Ok(match &node.op {
             Op::Unary(op) if op.kind == UnaryKind::Identity => Some(kept),
@@ -215,7 +215,7 @@ impl Rewrite {
                 Some(axis) => {
                     let scales = self.push(Reshape { input: scales, new_shape: of_scales(axis) })?[0];
                     let bytes = self.push(Reshape { input: bytes, new_shape: output })?[0];
-                    Some(Kept { bytes, scales, axis, is_past: false })
+                    Some(Quantized { bytes, scales, axis, is_past: false })
                 }
                 None => None,
             },
@@ -225,12 +225,12 @@ impl Rewrite {
                     return Ok(None);
                 }
                 let scales = self.push(Expand { input: scales, new_shape: of_scales(axis) })?[0];
-                Some(Kept { bytes: self.push(Expand { input: bytes, new_shape: output })?[0], scales, axis, is_past: false })
+                Some(Quantized { bytes: self.push(Expand { input: bytes, new_shape: output })?[0], scales, axis, is_past: false })
             }
             Op::Slice(op) if op.sizes[axis] == self.shape(bytes)[axis] && op.stride(axis) == 1 => {
                 let of_scales = Slice { input: scales, sizes: of_scales(axis), ..op.clone() };
                 let scales = self.push(of_scales)?[0];
-                Some(Kept { bytes: self.push(Slice { input: bytes, ..op.clone() })?[0], scales, axis, is_past: false })
+                Some(Quantized { bytes: self.push(Slice { input: bytes, ..op.clone() })?[0], scales, axis, is_past: false })
             }
             Op::Concat(op) if is_past && op.axis == 0 => {
                 let (mut all_bytes, mut all_scales) = (vec![bytes], vec![scales]);
@@ -241,14 +241,14 @@ impl Rewrite {
                 }
                 let bytes = self.push(Concat { inputs: all_bytes, axis: 0 })?[0];
                 let scales = self.push(Concat { inputs: all_scales, axis: 0 })?[0];
-                Some(Kept { bytes, scales, axis, is_past: false })
+                Some(Quantized { bytes, scales, axis, is_past: false })
             }
             _ => None,
         })
     }
 
     /// A value whose dimensions are in another order. Of one that is a transposition it is one transposition, which attention does on its way.
-    fn transposed(&mut self, Kept { bytes, scales, axis, .. }: Kept, op: &Transpose) -> Result<Kept> {
+    fn transposed(&mut self, Quantized { bytes, scales, axis, .. }: Quantized, op: &Transpose) -> Result<Quantized> {
         let rank = self.shape(bytes).len();
         let before = self.transposed.get(&bytes).cloned();
         let ([of_bytes, of_scales], before) = before.unwrap_or_else(|| ([bytes, scales], (0..rank as u32).collect()));
@@ -257,14 +257,14 @@ impl Rewrite {
         let moved = |input| Transpose { input, permutation: Some(permutation.clone()) };
         let (bytes, scales) = (self.push(moved(of_bytes))?[0], self.push(moved(of_scales))?[0]);
         self.transposed.insert(bytes, ([of_bytes, of_scales], permutation));
-        Ok(Kept { bytes, scales, axis, is_past: false })
+        Ok(Quantized { bytes, scales, axis, is_past: false })
     }
 
     /// The output of a cache becomes one of bytes and one of scales.
     fn present(&mut self, name: &str) -> Result<()> {
         let Some(position) = self.graph.outputs.iter().position(|(other, _)| other == name) else { return Ok(()) };
         let (_, id) = self.graph.outputs[position];
-        let Some(&Kept { bytes, scales, axis, is_past: false }) = self.kept.get(&id) else {
+        let Some(&Quantized { bytes, scales, axis, is_past: false }) = self.kept.get(&id) else {
             let text = "to which no concatenation appends rows, as cacheType 'int8' needs";
             return Err(refused(format!("found the cache {name:?}, {text}")));
         };

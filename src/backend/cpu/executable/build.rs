@@ -213,7 +213,7 @@ impl Executable {
         // Steps read them from here on, so a file that has changed is an error now.
         constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
         let placements = placements::find(&steps, schedule.inputs.len());
-        let described = steps.iter().map(Step::kept_bytes).sum();
+        let described = steps.iter().map(Step::plan_bytes).sum();
         let executable = Executable {
             estimate,
             time_alone: RunTime::estimated(estimate),

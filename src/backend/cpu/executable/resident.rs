@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::ConstantBytes;
-use crate::memory::{Bytes, Charge, Lending, Once, Place, Usage, Use, is_kept, is_mapped};
+use crate::memory::{Bytes, Charge, Lending, Once, Place, Usage, Use, is_immutable, is_mapped};
 use std::sync::{Arc, LazyLock};
 
 /// Smaller ones are not worth an entry.
@@ -21,7 +21,7 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
     let own_fit = fits(constant);
     let is_small = constant.len() < WORTH_SHARING;
     // What lies in a model's file is there once however many graphs read it.
-    if own_fit && (is_small || is_kept(constant.place())) {
+    if own_fit && (is_small || is_immutable(constant.place())) {
         return Ok(());
     }
     let brief = constant.briefly();

@@ -178,7 +178,7 @@ impl Step {
     }
 
     /// The bytes that describe it, about.
-    pub fn kept_bytes(&self) -> usize {
+    pub fn plan_bytes(&self) -> usize {
         let operands = self.inputs.len() + self.outputs.len();
         let ops = self.prologue.len() + self.dequantized.len() + self.fused.len();
         let kernel = self.kernel.as_ref().map_or(0, |kernel| size_of_val(&**kernel));

@@ -367,10 +367,10 @@ mod tests {
         for i in 0..24 {
             pipelines.get((&device.device, &device.loss), "long", &text(i)).unwrap();
         }
-        let (count, bytes) = pipelines.kept();
+        let (count, bytes) = pipelines.cached();
         assert!(bytes <= 64 << 20 && (9..12).contains(&count), "{count} pipelines of {bytes} bytes");
         pipelines.idle();
-        let (count, bytes) = pipelines.kept();
+        let (count, bytes) = pipelines.cached();
         assert!(bytes <= 16 << 20 && count == 2, "{count} pipelines of {bytes} bytes");
     }
 

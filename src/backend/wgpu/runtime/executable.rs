@@ -43,8 +43,8 @@ pub struct Executable {
     checks: Vec<InputCheck>,
     findings: Arc<[Finding]>,
     steps: Arc<[ProgramStep]>,
-    /// See [`Backend::kept_bytes`](crate::backend::Backend::kept_bytes).
-    pub kept_bytes: usize,
+    /// See [`Backend::plan_bytes`](crate::backend::Backend::plan_bytes).
+    pub plan_bytes: usize,
     _plan_charge: Charge,
     /// After the pipelines, so that they are let go before.
     _counted: Begun,
@@ -157,8 +157,8 @@ impl Executable {
                 Some(Counted { buffer: upload(&device, &sizes, BufferUsages::UNIFORM)?, _charge: charge })
             }
         };
-        let kept_bytes = described(&dispatches);
-        let _plan_charge = usage.reserve(Use::Plans, kept_bytes)?;
+        let plan_bytes = described(&dispatches);
+        let _plan_charge = usage.reserve(Use::Plans, plan_bytes)?;
         let _counted = Begun::new(&device);
         let wanted = dispatches;
         let dispatches = Vec::new();
@@ -173,7 +173,7 @@ impl Executable {
             checks,
             findings: findings.into(),
             steps: steps.into(),
-            kept_bytes,
+            plan_bytes,
             _plan_charge,
             _counted,
         };

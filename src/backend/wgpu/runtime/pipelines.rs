@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// Pipelines by the text of their shaders: equal layers of a network share one.
 #[derive(Default)]
 pub struct Pipelines {
-    kept: Mutex<Kept>,
+    cached: Mutex<PipelineCache>,
     count: AtomicUsize,
     /// Whether some were let go since it was last asked.
     let_go: AtomicBool,
@@ -18,7 +18,7 @@ pub struct Pipelines {
 
 /// Pipelines that are kept for graphs to come, in the order in which they were made.
 #[derive(Default)]
-struct Kept {
+struct PipelineCache {
     pipelines: HashMap<String, wgpu::ComputePipeline>,
     order: VecDeque<String>,
     bytes: usize,
@@ -33,7 +33,7 @@ fn estimate(text: &str) -> usize {
     (64 << 10) + 64 * text.len()
 }
 
-impl Kept {
+impl PipelineCache {
     /// Keeps a pipeline; the oldest ones go where there are too many. Tells whether some do.
     fn insert(&mut self, text: String, pipeline: wgpu::ComputePipeline) -> bool {
         self.bytes += estimate(&text);
@@ -65,7 +65,7 @@ impl Pipelines {
 
     /// There is no graph any more.
     pub fn idle(&self) {
-        let let_go = self.kept.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
+        let let_go = self.cached.lock().unwrap_or_else(PoisonError::into_inner).shrink(MOST_BYTES_WHEN_IDLE);
         self.let_go.fetch_or(let_go, Ordering::Relaxed);
     }
 
@@ -76,10 +76,10 @@ impl Pipelines {
 
     /// How many are kept, and their bytes by estimate.
     #[cfg(test)]
-    pub fn kept(&self) -> (usize, usize) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(kept.pipelines.len(), kept.order.len());
-        (kept.pipelines.len(), kept.bytes)
+    pub fn cached(&self) -> (usize, usize) {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(cached.pipelines.len(), cached.order.len());
+        (cached.pipelines.len(), cached.bytes)
     }
 
     /// The pipeline of a shader, whose entry point is `main`.
@@ -87,7 +87,7 @@ impl Pipelines {
     /// # Errors
     /// `OperationError` when the device does not take it.
     pub fn get(&self, (device, loss): (&wgpu::Device, &Loss), label: &str, text: &str) -> Result<wgpu::ComputePipeline> {
-        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = lock().pipelines.get(text) {
             return Ok(pipeline.clone());
         }

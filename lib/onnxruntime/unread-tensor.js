@@ -5,7 +5,7 @@
 
 const { arrayFor, ELEMENTS, heldBy } = require('./elements.js');
 const { arrayOver, elementCount } = require('../onnx/arrays.js');
-const { forgetKept, keptOf, lookLater } = require('../onnx/kept.js');
+const { forgetUnread, unreadOf, lookLater } = require('../onnx/unread.js');
 const { Tensor } = require('./common.js');
 const { destroy, tensorOf } = require('./locations.js');
 
@@ -26,23 +26,23 @@ const isKnown = (() => {
 /** Whether a tensor of a type can be one whose elements are as the native side has them. */
 const canKeep = (type) => isKnown && ELEMENTS[type].from === undefined;
 
-/** @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on */
-function tensorOfKept(type, kept) {
+/** @param {import('../onnx/unread.js').UnreadElements} unread which is the tensor's from now on */
+function tensorOfUnread(type, unread) {
   const tensor = new Tensor(type, arrayFor(heldBy(type), 0), [0]);
-  tensor.dims = [...kept.shape];
-  tensor.size = elementCount(kept.shape);
-  lookLater(tensor, 'cpuData', kept);
+  tensor.dims = [...unread.shape];
+  tensor.size = elementCount(unread.shape);
+  lookLater(tensor, 'cpuData', unread);
   return tensor;
 }
 
 /**
  * Replaces the elements of a tensor of the CPU that were not read.
  * @param {object} tensor
- * @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on
+ * @param {import('../onnx/unread.js').UnreadElements} unread which is the tensor's from now on
  */
-function refill(tensor, kept) {
-  const before = keptOf(tensor, tensor.dims);
-  lookLater(tensor, 'cpuData', kept);
+function refill(tensor, unread) {
+  const before = unreadOf(tensor, tensor.dims);
+  lookLater(tensor, 'cpuData', unread);
   before?.drop();
   return tensor;
 }
@@ -51,20 +51,20 @@ function refill(tensor, kept) {
  * The same in a location of a device, whose memory is the CPU's.
  * @param {'ml-tensor' | 'gpu-buffer'} location
  * @param {string} type
- * @param {import('../onnx/kept.js').Kept} kept which is the tensor's from now on
+ * @param {import('../onnx/unread.js').UnreadElements} unread which is the tensor's from now on
  * @param {object} contextState
  */
-function locatedTensorOfKept(location, type, kept, contextState) {
+function locatedTensorOfUnread(location, type, unread, contextState) {
   const member = MEMBERS[location];
   let mlTensor;
-  const make = () => (mlTensor = tensorOf(contextState, type, kept.shape, kept.read()));
+  const make = () => (mlTensor = tensorOf(contextState, type, unread.shape, unread.read()));
   const options = {
     dataType: type,
-    dims: [...kept.shape],
+    dims: [...unread.shape],
     download: async () => {
-      const array = mlTensor === undefined ? kept.read() : arrayOver(heldBy(type), await contextState.object.readTensor(mlTensor));
+      const array = mlTensor === undefined ? unread.read() : arrayOver(heldBy(type), await contextState.object.readTensor(mlTensor));
       // It is an array from now on, into which the program may write.
-      forgetKept(tensor);
+      forgetUnread(tensor);
       return array;
     },
     dispose: () => {
@@ -73,8 +73,8 @@ function locatedTensorOfKept(location, type, kept, contextState) {
     },
   };
   const tensor = location === 'ml-tensor' ? Tensor.fromMLTensor({}, options) : Tensor.fromGpuBuffer({}, options);
-  lookLater(tensor, member, kept, make);
+  lookLater(tensor, member, unread, make);
   return tensor;
 }
 
-module.exports = { canKeep, locatedTensorOfKept, refill, tensorOfKept };
+module.exports = { canKeep, locatedTensorOfUnread, refill, tensorOfUnread };

@@ -12,7 +12,7 @@ const { resultTensor } = require('./tensor.js');
 const values = new FinalizationRegistry((handle) => native.dropValue(handle));
 
 /** The elements of a tensor before they are read. */
-class Kept {
+class UnreadElements {
   #handle;
 
   /**
@@ -34,7 +34,7 @@ class Kept {
 
   /** Another one of the same elements. */
   share() {
-    return new Kept(native.shareValue(this.#handle), this.dataType, this.shape);
+    return new UnreadElements(native.shareValue(this.#handle), this.dataType, this.shape);
   }
 
   /** The elements. */
@@ -49,7 +49,7 @@ class Kept {
   /**
    * Puts the elements into an array. What is there of a cache that the run has found there stays.
    * @param {ArrayBufferView} array of as many elements
-   * @param {ArrayBufferView | Kept | undefined} past what the run was given for the cache
+   * @param {ArrayBufferView | UnreadElements | undefined} past what the run was given for the cache
    */
   writeTo(array, past) {
     const isPast = ArrayBuffer.isView(past) && past.buffer === array.buffer && past.byteOffset === array.byteOffset && past.byteLength === array.byteLength;
@@ -68,41 +68,41 @@ class Kept {
   }
 }
 
-/** @type {WeakMap<object, Kept>} by the tensors whose elements they are */
-const keptBy = new WeakMap();
+/** @type {WeakMap<object, UnreadElements>} by the tensors whose elements they are */
+const unreadBy = new WeakMap();
 
 /**
  * The elements of a tensor, if they are kept and its shape is still theirs.
  * @param {object} tensor
  * @param {readonly number[]} shape
  */
-function keptOf(tensor, shape) {
-  const kept = keptBy.get(tensor);
-  return kept !== undefined && `${kept.shape}` === `${shape}` ? kept : undefined;
+function unreadOf(tensor, shape) {
+  const unread = unreadBy.get(tensor);
+  return unread !== undefined && `${unread.shape}` === `${shape}` ? unread : undefined;
 }
 
 /** From now on what a tensor was given counts, and not what was kept. */
-function forgetKept(tensor) {
-  keptBy.delete(tensor);
+function forgetUnread(tensor) {
+  unreadBy.delete(tensor);
 }
 
 /**
  * Lets a property of a tensor be elements that are read when somebody looks at it, or what is made of them.
  * @param {object} tensor
  * @param {string} property
- * @param {Kept} kept which is the tensor's from now on
- * @param {(kept: Kept) => unknown} [make]
+ * @param {UnreadElements} unread which is the tensor's from now on
+ * @param {(unread: UnreadElements) => unknown} [make]
  */
-function lookLater(tensor, property, kept, make = () => kept.read()) {
-  keptBy.set(tensor, kept);
+function lookLater(tensor, property, unread, make = () => unread.read()) {
+  unreadBy.set(tensor, unread);
   const become = (value) => {
-    keptBy.delete(tensor);
+    unreadBy.delete(tensor);
     Object.defineProperty(tensor, property, { value, writable: true, enumerable: true, configurable: true });
-    kept.drop();
+    unread.drop();
   };
   Object.defineProperty(tensor, property, {
     get() {
-      const value = make(kept);
+      const value = make(unread);
       become(value);
       return value;
     },
@@ -112,11 +112,11 @@ function lookLater(tensor, property, kept, make = () => kept.read()) {
   });
 }
 
-/** @param {Kept} kept which is the tensor's from now on */
-function keptTensor(kept) {
-  const tensor = resultTensor(kept.dataType, undefined, [...kept.shape]);
-  lookLater(tensor, 'data', kept);
+/** @param {UnreadElements} unread which is the tensor's from now on */
+function unreadTensor(unread) {
+  const tensor = resultTensor(unread.dataType, undefined, [...unread.shape]);
+  lookLater(tensor, 'data', unread);
   return tensor;
 }
 
-module.exports = { Kept, forgetKept, keptOf, keptTensor, lookLater };
+module.exports = { UnreadElements, forgetUnread, unreadOf, unreadTensor, lookLater };
