@@ -28,7 +28,7 @@ fn handle() -> Result<Handle> {
     let handle = built.handle().clone();
     // The thread serves the runtime for as long as the process runs.
     thread::start("webnn files", move || built.block_on(std::future::pending::<()>()))?;
-    *built = Some(handle.clone());
+    *runtime = Some(handle.clone());
     Ok(handle)
 }
 

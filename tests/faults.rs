@@ -1,7 +1,10 @@
 //! What becomes of failures on purpose: `cargo test --features faults --test faults`.
 #![cfg(feature = "faults")]
 
-use crossbeam_channel::{Receiver, bounded};
+#[path = "runners/tasks.rs"]
+mod tasks;
+
+use crossbeam_channel::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use webnn_node::backend::cpu::Cpu;
 use webnn_node::error::{Error, Kind, Result};
@@ -10,8 +13,7 @@ use webnn_node::graph::attribute::Value;
 use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, GraphBuilder};
 use webnn_node::host_memory::HostBuffer;
-use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Compute, Done, GraphId, Operand, Task, TensorId, Timeline, Watch};
+use webnn_node::timeline::{Compute, GraphId, Operand, Task, TensorId, Timeline};
 
 /// The plan is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -32,8 +34,7 @@ const C: TensorId = TensorId(3);
 impl Harness {
     /// A context with three tensors and a graph of three steps, none of which the compiler does as part of another.
     fn new() -> Harness {
-        let (sender, lost) = bounded(1);
-        let timeline = Timeline::start(Cpu::new(2), move |message| sender.send(message).unwrap()).unwrap();
+        let (timeline, lost) = tasks::start(Cpu::new(2));
         let harness = Harness { timeline, lost };
         for tensor in [A, B, C] {
             harness.create(tensor).unwrap();
@@ -45,44 +46,29 @@ impl Harness {
             operand = builder.apply(operator(name).unwrap(), values, label).unwrap()[0];
         }
         let description = builder.build(vec![("y".into(), operand)]).unwrap();
-        harness.ask(|done| Task::build(GRAPH, description, usize::MAX, done)).recv().unwrap().unwrap();
+        tasks::build(&harness.timeline, GRAPH, description).unwrap();
         harness
     }
 
-    fn ask<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Receiver<Result<T>> {
-        let (sender, receiver) = bounded(1);
-        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap()))).unwrap();
-        receiver
-    }
-
     fn create(&self, tensor: TensorId) -> Result<()> {
-        let label = "made".to_owned();
-        self.ask(|done| Task::CreateTensor { tensor, descriptor: descriptor(), label, done }).recv().unwrap()
+        tasks::create(&self.timeline, tensor, descriptor(), "made")
     }
 
     fn write(&self, tensor: TensorId, label: &str) {
-        self.timeline.send(Task::Write { tensor, bytes: Bytes::zeroed(4).unwrap(), label: label.into(), charge: None }).unwrap();
+        tasks::write(&self.timeline, tensor, &[0; 4], label);
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId, label: &str) {
-        self.timeline
-            .send(Task::Dispatch {
-                graph: GRAPH,
-                tensors: [from, to].into_iter().collect(),
-                label: label.into(),
-                watch: Watch::default(),
-                done: Done::ignored(),
-            })
-            .unwrap();
+        tasks::dispatch(&self.timeline, GRAPH, &[from, to], label);
     }
 
     fn read(&self, tensor: TensorId) -> Result<()> {
-        self.ask(|done| Task::Read { tensor, into: memory(), watch: Watch::default(), done }).recv().unwrap()
+        tasks::read(&self.timeline, tensor, descriptor().byte_length()).map(|_| ())
     }
 
     fn compute(&self) -> Result<()> {
         let (inputs, outputs) = Operand::on_host(vec![memory()], vec![Some(memory())]);
-        self.ask(|done| {
+        tasks::ask(&self.timeline, |done| {
             Task::Compute(Compute {
                 graph: GRAPH,
                 inputs,

@@ -1,22 +1,24 @@
 //! What becomes of a GPU's failures, on whatever adapter is to be had; where there is none, nothing is tested, and that is
 //! said.
 
-use crossbeam_channel::{Receiver, bounded};
+#[path = "runners/tasks.rs"]
+mod tasks;
+
+use crossbeam_channel::Receiver;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webnn_node::backend::Backend;
 use webnn_node::backend::wgpu::{AdapterRequest, Gpu};
 use webnn_node::compiler::compile;
-use webnn_node::error::{Error, Kind, Result};
+use webnn_node::error::{Kind, Result};
 use webnn_node::graph::attribute::Value;
 use webnn_node::graph::ops::operator;
 use webnn_node::graph::{DataType, Descriptor, Graph, GraphBuilder, Limits, Shared};
-use webnn_node::host_memory::HostBuffer;
-use webnn_node::memory::{Bytes, UsageNumbers};
+use webnn_node::memory::UsageNumbers;
 use webnn_node::onnx::{Bounds, Fixed, Loaded, Model, Place, Source, import_part};
 use webnn_node::program::Weights;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Watch};
+use webnn_node::timeline::{GraphId, Task, TensorId, Timeline};
 
 const GRAPH: GraphId = GraphId(100);
 const X: TensorId = TensorId(1);
@@ -56,50 +58,25 @@ fn descriptor() -> Descriptor {
 impl Harness {
     fn new() -> Option<Harness> {
         let gpu = gpu()?;
-        let (sender, lost) = bounded(1);
-        let timeline = Timeline::start(gpu.clone(), move |message| sender.send(message).unwrap()).unwrap();
-        let harness = Harness { gpu, timeline, lost };
+        let (timeline, lost) = tasks::start(gpu.clone());
         for tensor in [X, Y] {
-            let made = harness.ask(|done| Task::CreateTensor { tensor, descriptor: descriptor(), label: String::new(), done });
-            made.recv().unwrap().unwrap();
+            tasks::create(&timeline, tensor, descriptor(), "").unwrap();
         }
-        let description = graph();
-        let built = harness.ask(|done| Task::build(GRAPH, description, usize::MAX, done));
-        built.recv().unwrap().unwrap();
-        Some(harness)
-    }
-
-    fn ask<T: Send + 'static>(&self, task: impl FnOnce(Done<T>) -> Task) -> Receiver<Result<T>> {
-        let (sender, receiver) = bounded(1);
-        self.timeline.send(task(Done::new(move |result| sender.send(result).unwrap()))).unwrap();
-        receiver
+        tasks::build(&timeline, GRAPH, graph()).unwrap();
+        Some(Harness { gpu, timeline, lost })
     }
 
     fn write(&self, tensor: TensorId, value: f32) {
         let bytes: Vec<u8> = (0..COUNT).flat_map(|_| value.to_le_bytes()).collect();
-        self.timeline
-            .send(Task::Write { tensor, bytes: Bytes::copy_of(&bytes).unwrap(), label: String::new(), charge: None })
-            .unwrap();
+        tasks::write(&self.timeline, tensor, &bytes, "");
     }
 
     fn dispatch(&self, from: TensorId, to: TensorId) {
-        self.timeline
-            .send(Task::Dispatch {
-                graph: GRAPH,
-                tensors: [from, to].into_iter().collect(),
-                label: String::new(),
-                watch: Watch::default(),
-                done: Done::ignored(),
-            })
-            .unwrap();
+        tasks::dispatch(&self.timeline, GRAPH, &[from, to], "");
     }
 
-    fn read(&self, tensor: TensorId) -> Result<f32, Error> {
-        let mut bytes = vec![0u8; 4 * COUNT as usize];
-        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: `bytes` is not touched until the read has reported.
-        let into = unsafe { HostBuffer::new(start, length) };
-        self.ask(|done| Task::Read { tensor, into, watch: Watch::default(), done }).recv().unwrap()?;
+    fn read(&self, tensor: TensorId) -> Result<f32> {
+        let bytes = tasks::read(&self.timeline, tensor, descriptor().byte_length())?;
         Ok(f32::from_le_bytes(bytes[bytes.len() - 4..].try_into().unwrap()))
     }
 }
@@ -195,9 +172,9 @@ fn steps_that_need_more_bindings_than_there_are_are_refused_with_the_limits() {
     let sum = builder.apply(operator("where").unwrap(), [Value::Operand(condition), a, b], "").unwrap()[0];
     let sum = builder.apply(operator("add").unwrap(), [Value::Operand(sum), c], "").unwrap()[0];
     let description = builder.build(vec![("y".into(), sum)]).unwrap();
-    let built = harness.ask(|done| Task::build(GraphId(7), description, usize::MAX, done));
+    let built = tasks::build(&harness.timeline, GraphId(7), description);
     // A device that binds as much as it likes takes it.
-    if let Err(error) = built.recv().unwrap() {
+    if let Err(error) = built {
         assert_eq!(error.kind(), Kind::Operation, "{error}");
         for limit in ["where: its tensors are", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage"] {
             assert!(error.message().contains(limit), "{error}");
@@ -223,8 +200,8 @@ fn a_graph_larger_than_the_device_is_refused_and_its_context_lives() {
     let add = |sum, one| builder.apply(operator("add").unwrap(), [Value::Operand(sum), Value::Operand(one)], "").unwrap()[0];
     let sum = sums.into_iter().reduce(add).unwrap();
     let description = builder.build(vec![("y".into(), sum)]).unwrap();
-    let built = harness.ask(|done| Task::build(GraphId(7), description, usize::MAX, done));
-    let error = built.recv().unwrap().unwrap_err();
+    let built = tasks::build(&harness.timeline, GraphId(7), description);
+    let error = built.unwrap_err();
     assert!(matches!(error.kind(), Kind::Unknown | Kind::Operation), "{error}");
     assert!(["cannot allocate", "memory is used up"].iter().any(|part| error.message().contains(part)), "{error}");
     assert!(harness.lost.is_empty());

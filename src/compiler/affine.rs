@@ -190,16 +190,10 @@ fn changed(graph: &mut Graph, mut conv: Conv2d, affine: &Affine) -> Option<Conv2
     if !is_written || !bias.iter().all(|x| x.is_finite()) {
         return None;
     }
-    conv.filter = constant(graph, filter, &shape);
+    conv.filter = graph.numbers_constant(&filter, &shape);
     let channels = bias.len() as u32;
-    conv.bias = Some(constant(graph, bias, &[channels]));
+    conv.bias = Some(graph.numbers_constant(&bias, &[channels]));
     Some(conv)
-}
-
-fn constant(graph: &mut Graph, numbers: Vec<f32>, shape: &[u32]) -> OperandId {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let descriptor = Descriptor::new(DataType::Float32, shape.iter().copied());
-    graph.constant(descriptor, ConstantBytes::new(bytes))
 }
 
 /// A batch normalization as a difference, a product and a sum, as far as they do anything. (A product and a sum alone would lose
@@ -226,7 +220,7 @@ fn divide(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     }
     let (mut value, last) = (op.input, steps.len() - 1);
     let nodes = steps.into_iter().enumerate().map(|(i, (kind, numbers))| {
-        let b = constant(graph, numbers, &shape);
+        let b = graph.numbers_constant(&numbers, &shape);
         let output = if i == last { node.outputs[0] } else { graph.operand(descriptor.clone()) };
         let node = Node { op: Binary { kind, a: value, b }.into(), label: node.label.clone(), outputs: vec![output] };
         value = output;

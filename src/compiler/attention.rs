@@ -195,8 +195,8 @@ mod tests {
             let is_apart = then.iter().all(|&node| before.is_inside[node] == before.is_inside[head]);
             assert!(is_apart, "one node in two steps");
         }
-        // Only where the backend fuses so.
-        let preferences = Preferences { fusing: Fusing::Chains, ..EVERYTHING };
+        // Only where the backend has steps of several nodes.
+        let preferences = Preferences { fusing: Fusing::Chains, patterns: false, orders: false, ..EVERYTHING };
         let chains = steps(&graph, &Compilation::new(&Preferring { of: cpu.capabilities(), preferences })).unwrap();
         assert!(chains.list.iter().all(|step| step.operators.prologue.is_empty()));
         before.nodes.iter().map(Vec::len).filter(|&length| length > 0).collect()

@@ -13,14 +13,11 @@ use crate::graph::ops::movement::{Reshape, Transpose};
 use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, OperandId};
 use crate::memory;
 
-/// Weights below which it makes no difference.
-const WORTH_IT: usize = 4096;
-
 /// If the backend multiplies integers, products of which both operands are bytes are left to kernels for these. If it widens, float16
 /// weights are wanted too.
 pub fn block_quantized(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
-    let Preferences { integers, widens, .. } = compilation.preferences;
-    let weights = |graph: &Graph, node: &Node| weights(graph, node, integers.is_some(), widens);
+    let preferences = &compilation.preferences;
+    let weights = |graph: &Graph, node: &Node| weights(graph, node, preferences);
     if !graph.nodes.iter().any(|node| weights(graph, node).is_some()) {
         return Ok(());
     }
@@ -101,7 +98,7 @@ fn known(graph: &Graph, mut id: OperandId) -> Option<(OperandId, bool)> {
     None
 }
 
-fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<Found> {
+fn weights(graph: &Graph, node: &Node, preferences: &Preferences) -> Option<Found> {
     let (a, b, is_transposed, c) = match &node.op {
         Op::Matmul(op) => (op.a, op.b, false, None),
         Op::Gemm(op) if !op.a_transpose && op.alpha == 1.0 && op.beta == 1.0 => (op.a, op.b, op.b_transpose, op.c),
@@ -117,7 +114,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
         (id, is_transposed) = (widened(graph, *input), !is_transposed);
     }
     let [rows, columns] = shape(id)[..] else { return None };
-    if widens && rows * columns >= WORTH_IT {
+    if preferences.widens && rows * columns >= preferences.packed_weights {
         let input = match graph.maker(id) {
             Some((_, Node { op: Op::Cast(op), .. })) => op.input,
             _ => id,
@@ -137,7 +134,7 @@ fn weights(graph: &Graph, node: &Node, integers: bool, widens: bool) -> Option<F
     let is_byte = matches!(data_type, DataType::Int8 | DataType::Uint8);
     let is_known =
         graph.is_constant(input) && [Some(scale), zero_point].into_iter().flatten().all(|id| known(graph, id).is_some());
-    if !is_known || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4) || rows * columns < WORTH_IT {
+    if !is_known || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4) || rows * columns < preferences.packed_weights {
         return None;
     }
     if integers && is_byte && is_of_bytes(graph, a) {
@@ -183,7 +180,7 @@ impl Found {
         let Found { a, input, quantized, by_depth, columns, blocks, block_size, .. } = self;
         let Descriptor { data_type, .. } = *graph.descriptor(input);
         let bits = data_type.bits();
-        let bytes = constant(graph, input);
+        let bytes = bytes_of(graph, input);
         let length = bytes.len();
         let rows = if by_depth { blocks * block_size } else { columns };
         let weights = add(graph, DataType::Uint8, [rows, length / rows], bytes);
@@ -204,7 +201,7 @@ impl Found {
             is_row && graph.is_constant(c)
         });
         let bias = bias.map(|c| {
-            let (of_c, bytes) = (graph.descriptor(c).data_type, constant(graph, c));
+            let (of_c, bytes) = (graph.descriptor(c).data_type, bytes_of(graph, c));
             graph.constant(Descriptor::new(of_c, [columns as u32]), bytes)
         });
         let is_added = bias.is_some();
@@ -250,8 +247,8 @@ impl Found {
         let count = if self.is_shared { self.blocks } else { self.blocks * self.columns };
         let codes = match zero_point.and_then(|id| known(graph, id)) {
             None => vec![0; count],
-            Some((id, true)) => vec![codes(constant(graph, id).as_slice(), bits, 1)?[0]; count],
-            Some((id, false)) => codes(constant(graph, id).as_slice(), bits, count)?,
+            Some((id, true)) => vec![codes(bytes_of(graph, id).as_slice(), bits, 1)?[0]; count],
+            Some((id, false)) => codes(bytes_of(graph, id).as_slice(), bits, count)?,
         };
         let middle = 1 << (bits - 1);
         let are_all = |code: u8| codes.iter().all(|&other| other == code);
@@ -299,7 +296,7 @@ fn codes(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
 /// The elements of an operand that is known, which are whole bytes.
 fn numbers(graph: &Graph, id: OperandId) -> Result<ConstantBytes> {
     let (source, is_repeated) = known(graph, id).unwrap_or((id, false));
-    let bytes = constant(graph, source);
+    let bytes = bytes_of(graph, source);
     if !is_repeated {
         return Ok(bytes);
     }
@@ -308,7 +305,7 @@ fn numbers(graph: &Graph, id: OperandId) -> Result<ConstantBytes> {
     Ok(ConstantBytes::new(all))
 }
 
-fn constant(graph: &Graph, id: OperandId) -> ConstantBytes {
+fn bytes_of(graph: &Graph, id: OperandId) -> ConstantBytes {
     graph.bytes(id).expect("it was a constant").clone()
 }
 

@@ -25,6 +25,18 @@ pub trait Capabilities {
         false
     }
 
+    /// Whether all kernels of the backend do an element-wise operator to what they have just computed, also those without fast loops and for
+    /// other data types than float32. Asked only if it prefers [`Fusing::Quick`].
+    fn is_always_fused(&self, _op: &Op) -> bool {
+        false
+    }
+
+    /// Whether the backend has a fast kernel, which does quick operators to what it has just computed, for a convolution or a transposed one
+    /// with a filter like that. Asked only if it prefers [`Fusing::Quick`].
+    fn is_fast_convolution(&self, _op: &Op, _filter: Filter<'_>) -> bool {
+        false
+    }
+
     /// Computes a node. The ids in the node are positions in the list of operands.
     /// Gives the bytes of the outputs.
     ///
@@ -46,10 +58,21 @@ pub trait Capabilities {
     }
 }
 
+/// The filter of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a> {
+    pub descriptor: &'a Descriptor,
+    pub is_constant: bool,
+}
+
 /// How a backend prefers graphs, with the thresholds of its kernels. The default is a backend without fast kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preferences {
     pub fusing: Fusing,
+    /// Several nodes become one step if the backend accepts their pattern: attention, what goes with a depthwise convolution, scaled channels.
+    pub patterns: bool,
+    /// Products read operands and write outputs whose dimensions lie in another order.
+    pub orders: bool,
     /// Images have their channels last.
     pub channels_last: bool,
     /// float16 is computed in float32, and rounded.
@@ -58,12 +81,38 @@ pub struct Preferences {
     pub integers: Option<usize>,
     /// Transposed convolutions with so many output channels in a group have fast kernels, if their channels are last.
     pub transposed_outputs: u32,
+    /// Products with so many weights read quantized ones as they are, and where float16 is widened, those of float16.
+    pub packed_weights: usize,
+}
+
+impl Default for Preferences {
+    fn default() -> Preferences {
+        Preferences {
+            fusing: Fusing::default(),
+            patterns: false,
+            orders: false,
+            channels_last: false,
+            widens: false,
+            integers: None,
+            transposed_outputs: 0,
+            // With fewer it makes no difference.
+            packed_weights: 4096,
+        }
+    }
 }
 
 /// What a backend prefers that has kernels for everything.
 #[cfg(test)]
-pub const EVERYTHING: Preferences =
-    Preferences { fusing: Fusing::Quick, channels_last: true, widens: true, integers: Some(4096), transposed_outputs: 8 };
+pub const EVERYTHING: Preferences = Preferences {
+    fusing: Fusing::Quick,
+    patterns: true,
+    orders: true,
+    channels_last: true,
+    widens: true,
+    integers: Some(4096),
+    transposed_outputs: 8,
+    packed_weights: 4096,
+};
 
 /// What a backend does in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

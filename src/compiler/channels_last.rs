@@ -148,14 +148,14 @@ impl Rewrite<'_> {
         {
             let (input, like) = (self.reorder(op.input, to_last), first);
             let shape = self.graph.descriptor(input).shape.to_vec();
-            let last = self.insert(DequantizeLinear { input, ..op }.into(), like, &shape);
+            let last = self.graph.insert_shaped(DequantizeLinear { input, ..op }, like, &shape);
             self.orders(id).last = Some(last);
             return last;
         }
         let shape = &self.orders(id).shape;
         if shape.len() < 4 {
             let full: Vec<u32> = std::iter::repeat_n(1, 4 - shape.len()).chain(shape.iter().copied()).collect();
-            first = self.insert(Reshape { input: first, new_shape: full.clone() }.into(), first, &full);
+            first = self.graph.insert_shaped(Reshape { input: first, new_shape: full.clone() }, first, &full);
         }
         let last = self.reorder(first, to_last);
         self.orders(id).last = Some(last);
@@ -168,16 +168,11 @@ impl Rewrite<'_> {
         let ordered = ordered(&shape, &order);
         // What moves past dimensions of size 1 only stays where it is in memory.
         let moves = !order.iter().filter(|&&i| shape[i as usize] != 1).is_sorted();
-        let op = match moves {
+        let op: Op = match moves {
             true => Transpose { input: id, permutation: Some(order) }.into(),
             false => Reshape { input: id, new_shape: ordered.clone() }.into(),
         };
-        self.insert(op, id, &ordered)
-    }
-
-    /// Appends a node that orders the elements of an operand anew.
-    fn insert(&mut self, op: Op, of: OperandId, shape: &[u32]) -> OperandId {
-        self.graph.insert(op, self.graph.descriptor(of).shaped(shape))
+        self.graph.insert_shaped(op, id, &ordered)
     }
 
     fn node(&mut self, mut node: Node) {

@@ -91,7 +91,7 @@ mod tests {
     use crate::backend::Backend;
     use crate::backend::cpu::Cpu;
     use crate::compiler::testing::EVERYTHING;
-    use crate::compiler::{Pattern, passes};
+    use crate::compiler::{Filter, Pattern, passes};
     use crate::error::{Error, Kind};
     use crate::graph::ops::conv::Conv2d;
     use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast};
@@ -120,6 +120,14 @@ mod tests {
 
         fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
             self.cpu.capabilities().is_quick(op, number)
+        }
+
+        fn is_always_fused(&self, op: &Op) -> bool {
+            self.cpu.capabilities().is_always_fused(op)
+        }
+
+        fn is_fast_convolution(&self, op: &Op, filter: Filter<'_>) -> bool {
+            self.cpu.capabilities().is_fast_convolution(op, filter)
         }
 
         fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {

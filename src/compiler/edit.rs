@@ -5,7 +5,7 @@
 
 use super::compilation::Compilation;
 use crate::error::Result;
-use crate::graph::{ConstantBytes, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
+use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, Operand, OperandId, Source};
 
 impl Graph {
     /// The node that makes an operand, and its number.
@@ -60,6 +60,12 @@ impl Graph {
         self.number(self.nodes.len() - 1);
     }
 
+    /// Appends a node that makes a new operand of another one's data type.
+    pub(super) fn insert_shaped(&mut self, op: impl Into<Op>, of: OperandId, shape: &[u32]) -> OperandId {
+        let descriptor = self.descriptor(of).shaped(shape);
+        self.insert(op, descriptor)
+    }
+
     /// Appends a node that makes a new operand.
     pub(super) fn insert(&mut self, op: impl Into<Op>, descriptor: Descriptor) -> OperandId {
         let output = self.operand(descriptor);
@@ -77,9 +83,15 @@ impl Graph {
         self.add(descriptor, Source::Constant(bytes))
     }
 
+    /// A new constant of float32 numbers.
+    pub(super) fn numbers_constant(&mut self, numbers: &[f32], shape: &[u32]) -> OperandId {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.constant(Descriptor::new(DataType::Float32, shape.iter().copied()), ConstantBytes::new(bytes))
+    }
+
     /// A new constant of one float32 number.
     pub(super) fn number_constant(&mut self, number: f32) -> OperandId {
-        self.constant(Descriptor::scalar(crate::graph::DataType::Float32), ConstantBytes::new(number.to_le_bytes().to_vec()))
+        self.numbers_constant(&[number], &[])
     }
 
     fn add(&mut self, descriptor: Descriptor, source: Source) -> OperandId {

@@ -1,11 +1,11 @@
 //! Fuses element-wise operators into the operator that makes their data, so that these are finished while they are in the
 //! cache: biases, activations, residual additions; on backends that make code for it, whole chains.
 
-use super::capabilities::Fusing;
+use super::capabilities::{Filter, Fusing};
 use super::compilation::Compilation;
 use super::quantized::Integers;
 use crate::error::Result;
-use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, UnaryKind};
+use crate::graph::ops::elementwise::{BinaryKind, UnaryKind};
 use crate::graph::{DataType, Graph, Node, Op, OperandId, Source};
 
 /// Which nodes run as part of which.
@@ -86,7 +86,7 @@ pub fn fuse(graph: &Graph, integers: &Integers, compilation: &Compilation<'_>) -
         }
         while let Consumers::One(next) = consumers[value.0 as usize] {
             if fusing == Fusing::Quick
-                && rounds_quickly(graph, &node.op)
+                && !is_slow_convolution(graph, &node.op, compilation)
                 && let Some(back) = rounding_by(graph, &consumers, next)
             {
                 join(next);
@@ -159,9 +159,19 @@ fn whole_numbers(graph: &Graph, consumers: &[Consumers], mut value: OperandId, h
     found
 }
 
-/// Whether what an operator makes can be rounded to float16 in the same step.
-fn rounds_quickly(graph: &Graph, op: &Op) -> bool {
-    !matches!(op, Op::Conv2d(conv) if !graph.is_constant(conv.filter))
+/// Whether the backend has a fast kernel for a convolution.
+fn is_fast_convolution(graph: &Graph, op: &Op, compilation: &Compilation<'_>) -> bool {
+    let filter = |id: OperandId| Filter { descriptor: graph.descriptor(id), is_constant: graph.is_constant(id) };
+    match op {
+        Op::Conv2d(conv) => compilation.capabilities.is_fast_convolution(op, filter(conv.filter)),
+        Op::ConvTranspose2d(conv) => compilation.capabilities.is_fast_convolution(op, filter(conv.filter)),
+        _ => false,
+    }
+}
+
+/// Whether an operator is a convolution without a fast kernel, which does only simple operators to what it has computed.
+fn is_slow_convolution(graph: &Graph, op: &Op, compilation: &Compilation<'_>) -> bool {
+    matches!(op, Op::Conv2d(_)) && !is_fast_convolution(graph, op, compilation)
 }
 
 /// Whether the backend does an operator in a few vector instructions.
@@ -169,12 +179,10 @@ fn is_quick(graph: &Graph, op: &Op, compilation: &Compilation<'_>) -> bool {
     compilation.capabilities.is_quick(op, &|id| number(graph, id))
 }
 
-/// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there are fast kernels: of all
-/// channels, or of groups of so many as the backend asks for.
+/// Whether an element-wise operator begins a quick chain, or a transposed convolution for which there is a fast kernel.
 fn leads_quick(graph: &Graph, op: &Op, output: OperandId, compilation: &Compilation<'_>) -> bool {
-    if let Op::ConvTranspose2d(op) = op {
-        let [_, outputs, ..] = op.filter_layout.to_iohw(&graph.descriptor(op.filter).shape);
-        return graph.is_constant(op.filter) && (op.groups == 1 || outputs >= compilation.preferences.transposed_outputs);
+    if let Op::ConvTranspose2d(_) = op {
+        return is_fast_convolution(graph, op, compilation);
     }
     let is_whole = |id: &OperandId| graph.descriptor(*id) == graph.descriptor(output);
     let begins = match op {
@@ -186,19 +194,17 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId, compilation: &Compilat
         Op::Prelu(prelu) => is_whole(&prelu.input) && broadcasts_simply(graph, op, prelu.input),
         _ => true,
     };
-    begins && graph.descriptor(output).data_type == DataType::Float32 && (is_simple(op) || is_quick(graph, op, compilation))
+    begins && graph.descriptor(output).data_type == DataType::Float32 && (compilation.capabilities.is_always_fused(op) || is_quick(graph, op, compilation))
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.
 fn follows_quick(graph: &Graph, op: &Op, value: OperandId, first: Option<&Op>, compilation: &Compilation<'_>) -> bool {
-    // Convolutions without a fast kernel do nothing on their way.
-    if let Some(Op::Conv2d(conv)) = first
-        && !graph.is_constant(conv.filter)
-    {
-        return is_simple(op);
+    let is_always = compilation.capabilities.is_always_fused(op);
+    if first.is_some_and(|first| is_slow_convolution(graph, first, compilation)) {
+        return is_always;
     }
     let is_float = graph.descriptor(value).data_type == DataType::Float32;
-    (is_simple(op) || is_float && is_quick(graph, op, compilation)) && broadcasts_simply(graph, op, value)
+    (is_always || is_float && is_quick(graph, op, compilation)) && broadcasts_simply(graph, op, value)
 }
 
 /// Whether an operator makes 8-bit integers of float32, with one scale for all.
@@ -207,16 +213,6 @@ fn quantizes(graph: &Graph, op: &Op) -> bool {
     let is_byte = matches!(graph.descriptor(op.zero_point).data_type, DataType::Int8 | DataType::Uint8);
     let is_one = graph.descriptor(op.scale).shape.iter().all(|&size| size == 1);
     is_byte && is_one && graph.descriptor(op.input).data_type == DataType::Float32
-}
-
-/// What even kernels for other data types do on their way.
-fn is_simple(op: &Op) -> bool {
-    match op {
-        Op::Clamp(_) => true,
-        Op::Activation(op) => op.kind == ActivationKind::Relu,
-        Op::Binary(op) => op.kind == BinaryKind::Add,
-        _ => false,
-    }
 }
 
 /// A constant of one float32 number.
@@ -350,7 +346,8 @@ mod tests {
             let made = builder.push_op(ConvTranspose2d { strides: [2; 2], groups, ..op }, "").unwrap()[0];
             let output = relu(&mut builder, made);
             let graph = builder.build(vec![("y".to_owned(), output)]).unwrap();
-            fuse(&graph, &Integers::none(&graph), &Compilation::unasked()).unwrap().then[0].len()
+            let cpu = Cpu::new(1);
+            fuse(&graph, &Integers::none(&graph), &Compilation::new(&everything_of(&cpu))).unwrap().then[0].len()
         };
         assert_eq!([count(1, 3), count(2, 8), count(8, 1)], [1, 1, 0]);
     }

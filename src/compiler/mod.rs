@@ -41,7 +41,7 @@ pub mod testing;
 mod work;
 
 pub use arena::ALIGNMENT;
-pub use capabilities::{Capabilities, Fusing, Preferences};
+pub use capabilities::{Capabilities, Filter, Fusing, Preferences};
 #[cfg(test)]
 pub use half_promotion::rounds;
 pub use operators::{RUNNING, after_inputs};

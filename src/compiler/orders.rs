@@ -1,7 +1,6 @@
 //! Transpositions that cost nothing: matrix products read operands and write outputs whose dimensions lie in another order,
 //! and the first convolutions of a network read pictures that have their channels first.
 
-use super::capabilities::Fusing;
 use super::compilation::Compilation;
 use super::fuse::Fusion;
 use super::pattern::Pattern;
@@ -22,7 +21,7 @@ pub struct Orders {
 impl Orders {
     pub fn find(graph: &Graph, integers: &Integers, before: &Prologues, compilation: &Compilation<'_>) -> Result<Orders> {
         let mut orders = Orders { reads: vec![None; graph.operands.len()], writes: vec![None; graph.nodes.len()] };
-        if compilation.preferences.fusing != Fusing::Quick {
+        if !compilation.preferences.orders {
             return Ok(orders);
         }
         // Whether all that is known of an operand's consumers allows it to be read in another order.

@@ -233,22 +233,28 @@ impl<'a> Values<'a> {
         if difference.kind != BinaryKind::Sub || !is_mean_of(difference.b, input) {
             return None;
         }
-        let sum = self.own_binary(self.own_unary(op.b, UnaryKind::Sqrt)?, BinaryKind::Add)?;
-        let (variance, epsilon) = match (self.number(sum.a), self.number(sum.b)) {
+        let (mean, epsilon) = self.mean_square(op.a, self.own_unary(op.b, UnaryKind::Sqrt)?)?;
+        let axes = Some(vec![rank.checked_sub(1)? as u32]);
+        let found = LayerNormalization { input, scale: None, bias: None, axes, epsilon: epsilon as f64 };
+        is_mean_of_last(mean, rank).then(|| found.into())
+    }
+
+    /// The mean of an operand's squares, if a sum is of that and a number, and the number.
+    fn mean_square(&self, of: OperandId, sum: OperandId) -> Option<(&'a Reduce, f32)> {
+        let sum = self.own_binary(sum, BinaryKind::Add)?;
+        let (mean, epsilon) = match (self.number(sum.a), self.number(sum.b)) {
             (None, Some(epsilon)) => (sum.a, epsilon),
             (Some(epsilon), None) => (sum.b, epsilon),
             _ => return None,
         };
-        let Op::Reduce(mean) = self.own_maker(variance)? else { return None };
+        let Op::Reduce(mean) = self.own_maker(mean)? else { return None };
         let Op::Binary(square) = self.own_maker(mean.input)? else { return None };
         let is_square = match square.kind {
-            BinaryKind::Mul => square.a == op.a && square.b == op.a,
-            BinaryKind::Pow => square.a == op.a && self.is_number(square.b, 2.0),
+            BinaryKind::Mul => square.a == of && square.b == of,
+            BinaryKind::Pow => square.a == of && self.is_number(square.b, 2.0),
             _ => false,
         };
-        let axes = Some(vec![rank.checked_sub(1)? as u32]);
-        let found = LayerNormalization { input, scale: None, bias: None, axes, epsilon: epsilon as f64 };
-        (is_square && is_mean_of_last(mean, rank)).then(|| found.into())
+        (is_square && mean.kind == ReduceKind::Mean && mean.keep_dimensions).then_some((mean, epsilon))
     }
 
     /// `x / sqrt(mean(x²) + epsilon)`, or `x` times the inverse of the root.
@@ -276,23 +282,10 @@ impl<'a> Values<'a> {
 
     /// If a sum is that of an input's mean square and a number.
     fn divided_by_root_of(&self, input: OperandId, sum: OperandId) -> Option<RmsNormalization> {
-        let op = self.own_binary(sum, BinaryKind::Add)?;
-        let (mean, epsilon) = match (self.number(op.a), self.number(op.b)) {
-            (None, Some(epsilon)) => (op.a, epsilon),
-            (Some(epsilon), None) => (op.b, epsilon),
-            _ => return None,
-        };
-        let Op::Reduce(mean) = self.own_maker(mean)? else { return None };
-        let Op::Binary(square) = self.own_maker(mean.input)? else { return None };
-        let is_square = match square.kind {
-            BinaryKind::Mul => square.a == input && square.b == input,
-            BinaryKind::Pow => square.a == input && self.is_number(square.b, 2.0),
-            _ => false,
-        };
+        let (mean, epsilon) = self.mean_square(input, sum)?;
         let rank = self.graph.descriptor(input).shape.len() as u32;
         let axes = Some(mean.axes.clone().unwrap_or_else(|| (0..rank).collect()));
-        let is_mean = mean.kind == ReduceKind::Mean && mean.keep_dimensions;
-        (is_square && is_mean).then(|| RmsNormalization { input, scale: None, axes, epsilon: epsilon.into() })
+        Some(RmsNormalization { input, scale: None, axes, epsilon: epsilon.into() })
     }
 
     /// Whether an operand has a number for each element of the last dimension of an input, the only one that is normalized over. (It

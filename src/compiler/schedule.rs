@@ -16,7 +16,7 @@ pub struct Value {
     pub descriptor: Descriptor,
     pub place: Place,
     /// Where the dimensions of the descriptor lie in memory: dimension i is dimension `order[i]` there. In the order of the
-    /// descriptor when absent, and always unless the backend asked for [`Fusing::Quick`](super::Fusing).
+    /// descriptor when absent, and always unless the backend asked for [`Preferences::orders`](super::Preferences).
     pub order: Option<Vec<u32>>,
 }
 
@@ -38,7 +38,8 @@ pub enum Place {
 pub struct Step {
     /// What makes the left operand of `op`: of a matrix product another one, what scales and masks it, and softmax; of a
     /// depthwise convolution one of single pixels, or other depthwise ones, and what is done to their outputs; of one of single
-    /// pixels the product with factors for its channels. Each is done to the value of the one before it. Only where the backend asked for [`Fusing::Quick`](super::Fusing).
+    /// pixels the product with factors for its channels. Each is done to the value of the one before it. Only where the backend asked for
+    /// [`Preferences::patterns`](super::Preferences).
     pub prologue: Vec<Op>,
     /// What dequantizes the left and the right operand of `op`, a product, whose operands are the integers then; empty
     /// elsewhere. Only where the backend asked for [`Preferences::integers`](super::Preferences).
@@ -49,7 +50,7 @@ pub struct Step {
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
     /// The output is what the operator makes with its dimensions in another order: dimension i of the output is dimension
-    /// `order[i]` of the operator's. Only where the backend asked for [`Fusing::Quick`](super::Fusing).
+    /// `order[i]` of the operator's. Only where the backend asked for [`Preferences::orders`](super::Preferences).
     pub order: Option<Vec<u32>>,
     /// What some of the inputs must be for the step to run.
     pub checks: Vec<Check>,

@@ -1,6 +1,5 @@
 //! The first half of scheduling: which steps there are. Most nodes are one; some only rename memory, or join the step of another node.
 
-use super::capabilities::Fusing;
 use super::compilation::Compilation;
 use super::fuse::fuse;
 use super::operators::{Operators, renames};
@@ -37,11 +36,11 @@ pub fn steps(graph: &Graph, compilation: &Compilation<'_>) -> Result<Steps> {
     let integers = Integers::find(graph, compilation)?;
     let mut fusion = fuse(graph, &integers, compilation)?;
     let mut before = Prologues::none(graph);
-    if compilation.preferences.fusing == Fusing::Quick {
+    if compilation.preferences.patterns {
         attention::find(graph, &mut fusion, &integers, &mut before, compilation)?;
     }
     let orders = Orders::find(graph, &integers, &before, compilation)?;
-    if compilation.preferences.fusing == Fusing::Quick {
+    if compilation.preferences.patterns {
         depthwise::find(graph, &fusion, &mut before, compilation)?;
         channel_scaling::find(graph, &fusion, &integers, &mut before, compilation)?;
     }

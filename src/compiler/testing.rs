@@ -1,7 +1,7 @@
 //! For tests of what a backend makes of schedules.
 
 pub use super::capabilities::EVERYTHING;
-use super::capabilities::{Capabilities, Fusing, Preferences};
+use super::capabilities::{Capabilities, Filter, Fusing, Preferences};
 use super::pattern::Pattern;
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
@@ -36,6 +36,14 @@ impl Capabilities for Preferring<'_> {
 
     fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
         self.of.is_quick(op, number)
+    }
+
+    fn is_always_fused(&self, op: &Op) -> bool {
+        self.of.is_always_fused(op)
+    }
+
+    fn is_fast_convolution(&self, op: &Op, filter: Filter<'_>) -> bool {
+        self.of.is_fast_convolution(op, filter)
     }
 
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {

@@ -2,16 +2,14 @@
 
 #[path = "amx.rs"]
 pub mod amx;
+#[path = "tasks.rs"]
+mod tasks;
 
 use std::sync::LazyLock;
-use std::sync::mpsc::channel;
 use webnn_node::backend::cpu::Cpu;
 use webnn_node::backend::wgpu::{AdapterRequest, Gpu};
-use webnn_node::error::Result;
-use webnn_node::graph::{Descriptor, FpMath, Graph, OperandId, Shared};
-use webnn_node::host_memory::HostBuffer;
-use webnn_node::memory::Bytes;
-use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Watch};
+use webnn_node::graph::{Descriptor, FpMath, Graph, Shared};
+use webnn_node::timeline::{GraphId, Task, TensorId, Timeline};
 
 pub fn cpu(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     // One timeline serves all cases of a thread.
@@ -75,50 +73,24 @@ pub fn largest_on_wgpu() -> usize {
     ADAPTER.as_ref().map_or(0, |gpu| gpu.limits().max_tensor_byte_length)
 }
 
-/// Sends a task and waits for what it reports.
-fn wait<T: Send + 'static>(timeline: &Timeline, make: impl FnOnce(Done<T>) -> Task) -> T {
-    let (sender, receiver) = channel();
-    timeline.send(make(Done::new(move |result: Result<T>| sender.send(result).unwrap()))).unwrap();
-    receiver.recv().unwrap().unwrap()
-}
-
 fn run_on(timeline: &Timeline, graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
-    let wait = |make: &dyn Fn(Done<()>) -> Task| wait(timeline, make);
     let id = GraphId(0);
-    self::wait(timeline, |done| Task::build(id, graph.clone(), usize::MAX, done));
-    let tensors: Vec<(TensorId, Descriptor)> = graph
-        .inputs
-        .iter()
-        .chain(&graph.outputs)
-        .enumerate()
-        .map(|(number, (_, operand)): (usize, &(String, OperandId))| {
-            (TensorId(number as u64), graph.descriptor(*operand).clone())
-        })
-        .collect();
+    tasks::build(timeline, id, graph.clone()).unwrap();
+    let operands = graph.inputs.iter().chain(&graph.outputs);
+    let tensors: Vec<(TensorId, &Descriptor)> =
+        operands.zip(0..).map(|((_, operand), number)| (TensorId(number), graph.descriptor(*operand))).collect();
     for (tensor, descriptor) in &tensors {
-        wait(&|done| Task::CreateTensor { tensor: *tensor, descriptor: descriptor.clone(), label: String::new(), done });
+        tasks::create(timeline, *tensor, (*descriptor).clone(), "").unwrap();
     }
     for ((tensor, _), bytes) in tensors.iter().zip(inputs) {
-        timeline
-            .send(Task::Write { tensor: *tensor, bytes: Bytes::copy_of(bytes).unwrap(), label: String::new(), charge: None })
-            .unwrap();
+        tasks::write(timeline, *tensor, bytes, "");
     }
-    let ids = tensors.iter().map(|(tensor, _)| *tensor).collect();
-    timeline
-        .send(Task::Dispatch { graph: id, tensors: ids, label: String::new(), watch: Watch::default(), done: Done::ignored() })
-        .unwrap();
-    let mut results = Vec::new();
-    for (tensor, descriptor) in &tensors[graph.inputs.len()..] {
-        let mut bytes = vec![0u8; descriptor.byte_length()];
-        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
-        wait(&|done| {
-            // SAFETY: `bytes` is not touched until the read has reported, which `wait` waits for.
-            let into = unsafe { HostBuffer::new(start, length) };
-            Task::Read { tensor: *tensor, into, watch: Watch::default(), done }
-        });
-        results.push(bytes);
-    }
-    tensors.iter().for_each(|(tensor, _)| drop(timeline.send(Task::DestroyTensor { tensor: *tensor })));
+    let ids: Vec<TensorId> = tensors.iter().map(|(tensor, _)| *tensor).collect();
+    tasks::dispatch(timeline, id, &ids, "");
+    let outputs = &tensors[graph.inputs.len()..];
+    let results =
+        outputs.iter().map(|(tensor, descriptor)| tasks::read(timeline, *tensor, descriptor.byte_length()).unwrap()).collect();
+    ids.into_iter().for_each(|tensor| timeline.send(Task::DestroyTensor { tensor }).unwrap());
     timeline.send(Task::DestroyGraph { graph: id }).unwrap();
     results
 }

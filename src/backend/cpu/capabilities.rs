@@ -5,7 +5,7 @@ use super::cancel::Cancel;
 use super::dispatch::{Patterns, Target};
 use super::view::{Arguments, View, ViewMut};
 use super::{kernels, reference};
-use crate::compiler::{Capabilities, Fusing, Pattern, Preferences};
+use crate::compiler::{Capabilities, Filter, Fusing, Pattern, Preferences};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op, OperandId};
 use crate::memory::{self, Bytes};
@@ -34,10 +34,13 @@ impl Capabilities for CpuCapabilities {
         }
         Preferences {
             fusing: Fusing::Quick,
+            patterns: true,
+            orders: true,
             channels_last: true,
             widens: true,
             integers: Some(self.target.tuning.integer_multiplications),
             transposed_outputs: kernels::conv_transpose::LEAST_OUTPUTS as u32,
+            ..Preferences::default()
         }
     }
 
@@ -47,6 +50,22 @@ impl Capabilities for CpuCapabilities {
 
     fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
         kernels::is_quick(op, number)
+    }
+
+    fn is_always_fused(&self, op: &Op) -> bool {
+        kernels::is_always_fused(op)
+    }
+
+    fn is_fast_convolution(&self, op: &Op, filter: Filter<'_>) -> bool {
+        match op {
+            // Fast kernels pack the filter when the graph is built.
+            _ if !filter.is_constant => false,
+            Op::ConvTranspose2d(op) => {
+                let [_, outputs, ..] = op.filter_layout.to_iohw(&filter.descriptor.shape);
+                op.groups == 1 || outputs as usize >= kernels::conv_transpose::LEAST_OUTPUTS
+            }
+            _ => true,
+        }
     }
 
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {

@@ -83,7 +83,7 @@ mod tests {
     fn estimate(mut graph: Graph, fp_math: FpMath) -> usize {
         let cpu = Cpu::new(1);
         graph.fp_math = fp_math;
-        let preferences = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
+        let preferences = Preferences { fusing: Fusing::Quick, patterns: true, orders: true, ..Preferences::default() };
         let schedule = compile(graph, &Preferring { of: cpu.capabilities(), preferences }).unwrap();
         cpu.compile(schedule).unwrap().estimate()
     }

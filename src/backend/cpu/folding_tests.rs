@@ -2,7 +2,7 @@
 
 use super::Cpu;
 use crate::backend::Backend;
-use crate::compiler::{Capabilities, Pattern, Preferences, compile};
+use crate::compiler::{Capabilities, Filter, Pattern, Preferences, compile};
 use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind, Cast, DequantizeLinear};
@@ -36,6 +36,14 @@ impl Capabilities for Counting<'_> {
 
     fn is_quick(&self, op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
         self.of.is_quick(op, number)
+    }
+
+    fn is_always_fused(&self, op: &Op) -> bool {
+        self.of.is_always_fused(op)
+    }
+
+    fn is_fast_convolution(&self, op: &Op, filter: Filter<'_>) -> bool {
+        self.of.is_fast_convolution(op, filter)
     }
 
     fn evaluate(&self, op: &Op, operands: &[(&Descriptor, &[u8])], outputs: &[&Descriptor]) -> Result<Vec<ConstantBytes>> {

@@ -2,7 +2,7 @@
 
 use super::kernels::Isa;
 use super::kernels::tests::numbers;
-use super::{Cpu, Storage, reference};
+use super::{Cpu, HostStorage, reference};
 use crate::backend::{Backend, Bindings, RunOptions};
 use crate::compiler::{Schedule, compile};
 use crate::done::Done;
@@ -42,11 +42,11 @@ pub fn run(graph: &Graph, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
 /// The outputs of a graph that is compiled to these steps.
 pub fn run_scheduled(cpu: &Cpu, graph: &Graph, schedule: Schedule, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let tensor = |id: OperandId| Arc::new(cpu.allocate(graph.descriptor(id)).unwrap());
-    let tensors: Vec<Arc<Storage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
+    let tensors: Vec<Arc<HostStorage>> = graph.inputs.iter().map(|(_, id)| tensor(*id)).collect();
     for (tensor, bytes) in tensors.iter().zip(inputs) {
         cpu.write(tensor, Bytes::copy_of(bytes).unwrap(), Done::ignored());
     }
-    let outputs: Vec<Arc<Storage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
+    let outputs: Vec<Arc<HostStorage>> = graph.outputs.iter().map(|(_, id)| tensor(*id)).collect();
     let executable = Arc::new(cpu.compile(schedule).unwrap());
     let bindings = Bindings { inputs: tensors.into_iter().collect(), outputs: outputs.iter().cloned().map(Some).collect() };
     let (sender, end) = channel();

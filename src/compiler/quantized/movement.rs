@@ -76,7 +76,7 @@ fn moved(graph: &mut Graph, op: &Op, input: OperandId, output: OperandId) -> Opt
     let mut push_moved = |op: &Op, of: OperandId, shape: &[u32]| {
         let mut op = op.clone();
         op.visit_mut(&mut |id| *id = of);
-        graph.insert(op, graph.descriptor(of).shaped(shape))
+        graph.insert_shaped(op, of, shape)
     };
     let input = push_moved(op, integers, &shape);
     let scale = push_moved(&of_blocks, scale, &shape_of_blocks);

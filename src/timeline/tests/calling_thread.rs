@@ -17,7 +17,7 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     }
     // The thread may still have the loop; then it does what is asked.
     while runs.load(Ordering::Relaxed) == 0 {
-        inline::begin_turn();
+        inline::begin_loop_iteration();
         harness.dispatch(add, &[a, a, b], "");
         if runs.load(Ordering::Relaxed) == 0 {
             held.recv().unwrap()();
@@ -115,7 +115,7 @@ fn threads_that_do_tasks_themselves_keep_the_order_of_each() {
                 };
                 // Two of them are script's, the others have themselves to themselves.
                 if number % 2 == 0 {
-                    inline::begin_turn();
+                    inline::begin_loop_iteration();
                     work();
                 } else {
                     inline::as_timeline(work);

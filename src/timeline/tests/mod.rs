@@ -193,7 +193,7 @@ impl Harness {
 
     /// One that lends its loop to the calling thread, which has as much time as script's; how many runs that has done.
     fn lent(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> (Self, Arc<AtomicUsize>) {
-        inline::begin_turn();
+        inline::begin_loop_iteration();
         let runs = Arc::<AtomicUsize>::default();
         (Harness::with(held, Some(runs.clone())), runs)
     }

@@ -17,7 +17,7 @@ fn random_programs_read_what_a_sequential_model_reads() {
     loop {
         random_program(&harness, &mut |below| {
             if below == 9 {
-                inline::begin_turn();
+                inline::begin_loop_iteration();
             }
             random(below)
         });

@@ -90,3 +90,13 @@ pub fn is_quick(op: &Op, number: &dyn Fn(OperandId) -> Option<f32>) -> bool {
         op => formula(op).is_some(),
     }
 }
+
+/// Whether all kernels do an operator to their own results, those for other data types than float32 and without fast loops, too.
+pub fn is_always_fused(op: &Op) -> bool {
+    match op {
+        Op::Clamp(_) => true,
+        Op::Activation(op) => op.kind == ActivationKind::Relu,
+        Op::Binary(op) => op.kind == BinaryKind::Add,
+        _ => false,
+    }
+}

@@ -40,7 +40,7 @@ fn both(graph: &Graph, inputs: &[Vec<f16>]) -> [Vec<f16>; 2] {
     let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
     let expected = reference::interpret(graph, &inputs).remove(0);
     let cpu = Cpu::new(1);
-    let preferences = Preferences { fusing: Fusing::Quick, widens: true, ..Preferences::default() };
+    let preferences = Preferences { fusing: Fusing::Quick, patterns: true, orders: true, widens: true, ..Preferences::default() };
     let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
     let found = run_scheduled(&cpu, graph, schedule, &inputs).remove(0);
     [found, expected].map(|bytes| bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]])).collect())

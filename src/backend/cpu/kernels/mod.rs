@@ -77,7 +77,7 @@ use super::dispatch::{Accepted, Build, Built, Constant, Implementation, Numbers,
 use super::dispatch::{every, first};
 use super::view::Arguments;
 use crate::graph::OperandId;
-pub use functions::is_quick;
+pub use functions::{is_always_fused, is_quick};
 use smallvec::SmallVec;
 pub use webnn_kernels::caches::Caches;
 pub use webnn_kernels::isa::Isa;

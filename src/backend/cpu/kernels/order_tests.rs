@@ -69,7 +69,8 @@ fn run(graph: Graph, fusing: Fusing, threads: usize) -> (Vec<&'static str>, Vec<
     let count = |id: OperandId| graph.descriptor(id).byte_length() / 4;
     let inputs: Vec<Vec<f32>> = graph.inputs.iter().zip(1..).map(|((_, id), seed)| numbers(count(*id), seed)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(|input| bytemuck::cast_slice(input)).collect();
-    let preferences = Preferences { fusing, channels_last: true, ..Preferences::default() };
+    let is_quick = fusing == Fusing::Quick;
+    let preferences = Preferences { fusing, patterns: is_quick, orders: is_quick, channels_last: true, ..Preferences::default() };
     let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
     let steps = schedule.steps.iter().map(|step| step.op.row().name).collect();
     let output = run_scheduled(&cpu, &graph, schedule, &inputs).remove(0);

@@ -321,7 +321,7 @@ fn what_is_dequantized_as_it_was_quantized_is_only_rounded() {
         let graph = sketch.build(&[rounded, quantized, other]);
         // Without kernels for integers the pair stays, and the one with another scale does anyway.
         let cpu = Cpu::new(1);
-        let quick = Preferences { fusing: Fusing::Quick, ..Preferences::default() };
+        let quick = Preferences { fusing: Fusing::Quick, patterns: true, orders: true, ..Preferences::default() };
         for (preferences, expected) in [(quick, 2), (cpu.capabilities().preferences(), 1)] {
             let schedule = compile(graph.clone(), &Preferring { of: cpu.capabilities(), preferences }).unwrap();
             let dequantizes = names(&schedule).iter().filter(|name| name.contains("dequantizeLinear")).count();
