@@ -31,8 +31,8 @@ pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
 pub use identities::{
-    Finding, Immutable, Store, are_halves, greatest, identity, identity_with, is_immutable, known_greatest, known_halves, known_identity,
-    seed, set_seed, store_findings,
+    Finding, Immutable, Store, are_halves, greatest, identity, identity_with, is_immutable, known_greatest, known_halves,
+    known_identity, seed, set_seed, store_findings,
 };
 pub use input_copy::{Arrival, Arriving, Runs, arriving, arriving_in_runs};
 pub use mapped::{Check, MappedFile, is_mapped, let_go};

@@ -134,7 +134,10 @@ fn weights(graph: &Graph, node: &Node, preferences: &Preferences) -> Option<Foun
     let is_byte = matches!(data_type, DataType::Int8 | DataType::Uint8);
     let is_known =
         graph.is_constant(input) && [Some(scale), zero_point].into_iter().flatten().all(|id| known(graph, id).is_some());
-    if !is_known || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4) || rows * columns < preferences.packed_weights {
+    if !is_known
+        || !is_byte && !matches!(data_type, DataType::Int4 | DataType::Uint4)
+        || rows * columns < preferences.packed_weights
+    {
         return None;
     }
     if integers && is_byte && is_of_bytes(graph, a) {

@@ -194,7 +194,9 @@ fn leads_quick(graph: &Graph, op: &Op, output: OperandId, compilation: &Compilat
         Op::Prelu(prelu) => is_whole(&prelu.input) && broadcasts_simply(graph, op, prelu.input),
         _ => true,
     };
-    begins && graph.descriptor(output).data_type == DataType::Float32 && (compilation.capabilities.is_always_fused(op) || is_quick(graph, op, compilation))
+    begins
+        && graph.descriptor(output).data_type == DataType::Float32
+        && (compilation.capabilities.is_always_fused(op) || is_quick(graph, op, compilation))
 }
 
 /// Whether an operator is done quickly to a value that the first one of a chain has made.

@@ -23,7 +23,7 @@ use super::received::Received;
 use super::saved_graphs::SavableGraph;
 use super::script::{Scope, Value, internal};
 use super::settle::{Queue, Settler};
-use super::steps::{UnreadValue, Stepped};
+use super::steps::{Stepped, UnreadValue};
 use super::tensors::Tensor;
 use crate::error::Result;
 use crate::timeline::{Timeline, Way};

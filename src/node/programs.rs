@@ -146,7 +146,8 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (inputs, outputs) = ends(&graph);
     let described = Arc::new(OnceLock::new());
     let (outcome, found) = (described.clone(), described.clone());
-    let done = environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, described: outcome })?;
+    let done =
+        environment.settler.promise(call.scope, request, move |()| Outcome::Program { inputs, outputs, described: outcome })?;
     let work = move |done: Done<()>| {
         done.run(|| {
             watch.check()?;

@@ -538,7 +538,10 @@ mod tests {
         model.keep_nodes(&nodes);
         let computed = |node: &NodeProto, number: i32| model.computed_once(node, || Ok::<i32, ()>(number)).unwrap();
         assert!(model.computed_once(&nodes[0], || Err::<i32, ()>(())).is_err());
-        assert_eq!([*computed(&nodes[0], 1), *computed(&nodes[0], 2), *computed(&nodes[1], 3), *computed(&nodes[1], 4)], [1, 1, 3, 3]);
+        assert_eq!(
+            [*computed(&nodes[0], 1), *computed(&nodes[0], 2), *computed(&nodes[1], 3), *computed(&nodes[1], 4)],
+            [1, 1, 3, 3]
+        );
         // Decoded elsewhere, as those of graphs within nodes are, it may be another one at the same place later.
         let other = nodes[0].clone();
         assert_eq!([*computed(&other, 5), *computed(&other, 6)], [5, 6]);

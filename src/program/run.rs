@@ -208,7 +208,18 @@ impl Run {
         let imports = Count::new("plans", MOST_IMPORTS);
         let bodies = Count::new("loop iterations", MOST_BODIES);
         let random = Random::new(seed);
-        Run { program, failures, random, most_bytes, watch, kept, imports, bodies, is_inline: false, is_refused: Cell::new(false) }
+        Run {
+            program,
+            failures,
+            random,
+            most_bytes,
+            watch,
+            kept,
+            imports,
+            bodies,
+            is_inline: false,
+            is_refused: Cell::new(false),
+        }
     }
 
     fn outputs(&mut self, part: Arc<CompiledPart>, inputs: Vec<Input>) -> Result<Vec<Output>> {

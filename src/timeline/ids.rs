@@ -1,7 +1,14 @@
-//! A map from the numbers of tensors and graphs, which every dispatch looks up several times.
+//! The ids of jobs, and a map from the numbers of tensors and graphs, which every dispatch looks up several times.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+
+/// A job, by its slot and the number of jobs that had the slot before: the id of a finished job is never another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobId {
+    pub slot: u32,
+    pub generation: u32,
+}
 
 pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 

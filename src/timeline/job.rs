@@ -1,5 +1,6 @@
 //! Jobs: tasks that wait for each other.
 
+use super::ids::JobId;
 use super::tensor_state::TensorRef;
 use crate::backend::Backend;
 use crate::done::Done;
@@ -10,13 +11,6 @@ use crate::memory::{Bytes, Charge};
 use crate::watch::{Priority, Watch};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
-
-/// A job, by its slot and the number of jobs that had the slot before: the id of a finished job is never another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobId {
-    slot: u32,
-    generation: u32,
-}
 
 /// What a job does, with everything that it needs.
 pub enum Work<B: Backend> {

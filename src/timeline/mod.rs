@@ -101,7 +101,7 @@ impl Way {
             return task.refuse(error);
         }
         if let Err(task) = self.carry_out(task) {
-            because(run::ENDED, || drop(self.0.tasks.send(task)));
+            because(task::ENDED, || drop(self.0.tasks.send(task)));
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Timeline {
             // reported.
             let panicked = catch_unwind(AssertUnwindSafe(|| shared.run(&mut receiver, &woken)));
             let panicked = panicked.err().map(|panic| from_panic(&*panic).message().to_owned());
-            let why = panicked.as_ref().map_or(run::ENDED.into(), |what| format!("the context's thread {what}"));
+            let why = panicked.as_ref().map_or(task::ENDED.into(), |what| format!("the context's thread {what}"));
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 because(why, || {
                     shared.end();

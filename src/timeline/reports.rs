@@ -1,6 +1,6 @@
 //! What other threads tell a timeline's loop.
 
-use super::run::ENDED;
+use super::task::ENDED;
 use crate::done::because;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::VecDeque;

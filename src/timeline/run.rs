@@ -1,11 +1,11 @@
 //! The loop of a timeline's thread.
 
 use super::builds::{Urgency, failed_build};
-use super::ids::IdMap;
+use super::ids::{IdMap, JobId};
 use super::inline::{self, Budget};
-use super::job::{self, Computed, Copy, End, Finished, GraphEntry, JobId, Jobs, Run, Tensors, Work};
+use super::job::{self, Computed, Copy, End, Finished, GraphEntry, Jobs, Run, Tensors, Work};
 use super::reports::Reports;
-use super::task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId};
+use super::task::{Built, Command, Compute, ENDED, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
 use crate::backend::{Backend, Bindings, CopyRange, RunOptions};
@@ -32,9 +32,6 @@ const TASKS_AT_ONCE: usize = 64;
 
 /// So many bytes are made, copied or let go of in some tens of microseconds: a thread that is not the timeline's does not do more.
 const MOST_INLINE_BYTES: usize = 256 << 10;
-
-/// Why what was not begun is not done.
-pub const ENDED: &str = "the context was destroyed or lost";
 
 /// What other threads tell the loop.
 pub enum Report<B: Backend> {

@@ -2,9 +2,9 @@
 
 use super::inline::{Budget, timed};
 use super::reports::Reports;
-use super::run::{ENDED, Look, Loop, Report};
+use super::run::{Look, Loop, Report};
 use super::spin_wait::SpinWait;
-use super::task::Task;
+use super::task::{ENDED, Task};
 use crate::backend::Backend;
 use crate::done::because;
 use crossbeam_channel::{Receiver, Select, Sender};

@@ -10,6 +10,9 @@ use crate::watch::Watch;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Why what was not begun is not done.
+pub const ENDED: &str = "the context was destroyed or lost";
+
 /// A tensor of a context. Numbers are never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u64);

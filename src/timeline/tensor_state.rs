@@ -1,6 +1,6 @@
 //! What the timeline knows of a tensor: its storage, who uses it, and whether its contents are the result of a failure.
 
-use super::job::JobId;
+use super::ids::JobId;
 use crate::error::Error;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 //! parameters or of one direction only, peepholes of output gates, sequences of different lengths.
 
 use super::functions::Function;
-use super::recurrent::Network;
+use super::network::Network;
 use crate::graph::ops::elementwise::LogicalKind;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;

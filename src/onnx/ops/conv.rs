@@ -77,7 +77,8 @@ pub fn conv_transpose(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>
     let pair = |name: &str| -> Mapped<Option<[u32; 2]>> {
         let Some(list) = node.ints(name)?.filter(|list| !list.is_empty()) else { return Ok(None) };
         // A shape with batch and channels in front is taken too.
-        let tail = list.len().checked_sub(spatial).filter(|&leading| leading == 0 || leading == 2).map(|leading| &list[leading..]);
+        let tail =
+            list.len().checked_sub(spatial).filter(|&leading| leading == 0 || leading == 2).map(|leading| &list[leading..]);
         match tail {
             Some(&[width]) => Ok(Some([if name == "output_shape" { 1 } else { 0 }, size(width)?])),
             Some(&[height, width]) => Ok(Some([size(height)?, size(width)?])),

@@ -1,8 +1,8 @@
 //! Recurrent networks whose sequences have different lengths, by WebNN's own operators. What comes after the end of a
 //! sequence changes nothing before it, and is left out of the results; backwards, each sequence is turned around first.
 
+use super::network::Network;
 use super::order::reversed;
-use super::recurrent::Network;
 use crate::graph::ops::elementwise::{BinaryKind, LogicalKind};
 use crate::graph::ops::gather::GatherElements;
 use crate::graph::ops::recurrent::RecurrentNetworkDirection;

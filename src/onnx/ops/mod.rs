@@ -24,6 +24,7 @@ mod functions;
 mod fused;
 mod gather;
 mod generate;
+mod image_pool;
 mod lengths;
 mod linear_attention;
 mod magnitude;
@@ -34,6 +35,7 @@ mod ml;
 mod movement;
 pub mod narrow;
 mod nbits;
+mod network;
 mod normalization;
 #[cfg(test)]
 mod not_finite_tests;

@@ -4,10 +4,11 @@
 use super::conv::convolution;
 use super::elementwise::one;
 use super::functions;
+use super::image_pool::{Kind, windows};
 use super::matmul::product;
-use super::pool::{self, Kind};
+use super::network::{self, Network};
 use super::quantize::{self, dynamically, integer_product, per_axis};
-use super::recurrent::{self, Network};
+use super::recurrent;
 use super::window::Window;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LeakyRelu, QuantizeLinear};
 use crate::graph::ops::quantized_lstm::QuantizedLstm;
@@ -111,7 +112,7 @@ pub fn average(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         }
         let window = Window::of(node, rank, None)?;
         input = window.with_images(input, emit)?;
-        let output = pool::windows(node, Kind::Average, input, window.clone(), emit)?;
+        let output = windows(node, Kind::Average, input, window.clone(), emit)?;
         window.without_images(output, emit)?
     };
     requantized(node, result, 3, emit)
@@ -313,7 +314,7 @@ fn quantized_lstm(
         zero_points: Some(of_hidden.by_column(of_hidden.zero_point, emit)?),
         peephole_weight: emit.optional(node, 7)?,
         initial_hidden_state: network.initial_hidden_state,
-        initial_cell_state: recurrent::state(node, 6, network.batch_first, emit)?,
+        initial_cell_state: network::state(node, 6, network.batch_first, emit)?,
         return_sequence: node.has_output(0),
         direction: network.direction,
         activations: Some(activations),

@@ -1,7 +1,6 @@
 //! MaxPool with the places of its maxima, and MaxUnpool, which puts them back.
 
 use super::elementwise::one;
-use super::pool::output_size;
 use super::window::Window;
 use crate::graph::ops::elementwise::{LogicalKind, PredicateKind};
 use crate::graph::ops::movement::{Pad, PaddingMode, Slice};
@@ -41,7 +40,7 @@ impl Side {
                 *size = length;
             }
             window.fix_padding(sizes)?;
-            let output = [output_size(&window, sizes, 0, up)?, output_size(&window, sizes, 1, up)?];
+            let output = [window.output_size(sizes, 0, up)?, window.output_size(sizes, 1, up)?];
             window.reach(sizes, output)?;
             sides.extend(own.map(|i| Side {
                 length: sizes[i],

@@ -1,7 +1,7 @@
 //! Convolutions and pools with three spatial dimensions, put together from those with two.
 
 use super::elementwise::one;
-use super::pool::{self, Kind};
+use super::image_pool::{Kind, windows};
 use crate::graph::Number;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
@@ -97,13 +97,13 @@ pub fn pool(node: &Node<'_>, kind: Kind, input: OperandId, emit: &mut Emit<'_>) 
     };
     let (depth, planes) = Window::of_volume(node, None)?;
     let images = emit.reshape(input, &[batches, emit.check_count(&[channels, deep])?, height, width])?;
-    let pooled = pool::windows(node, kind, images, planes, emit)?;
+    let pooled = windows(node, kind, images, planes, emit)?;
     let [_, _, height, width] = emit.shape(pooled)[..] else { return Err("a pool of another rank".into()) };
     let columns =
         emit.reshape(pooled, &[emit.check_count(&[batches, channels])?, deep, 1, emit.check_count(&[height, width])?])?;
     // The window moves along the last dimension.
     let columns = emit.transpose(columns, &[0, 2, 3, 1])?;
-    let pooled = pool::windows(node, kind, columns, depth, emit)?;
+    let pooled = windows(node, kind, columns, depth, emit)?;
     let pooled = emit.transpose(pooled, &[0, 3, 1, 2])?;
     let deep = emit.shape(pooled)[1];
     one(emit.reshape(pooled, &[batches, channels, deep, height, width])?)

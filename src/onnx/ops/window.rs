@@ -112,6 +112,16 @@ impl Window {
         })
     }
 
+    /// The number of windows. Rounded up, one that would begin after the input and the padding before it does not count.
+    pub fn output_size(&self, sizes: [u32; 2], dimension: usize, up: bool) -> Mapped<u32> {
+        let (before, after) = (u64::from(self.pads[dimension].0), u64::from(self.pads[dimension].1));
+        let (length, stride) = (u64::from(sizes[dimension]), u64::from(self.strides[dimension]));
+        let room = (length + before + after).checked_sub(self.extent(dimension)).ok_or("a window larger than the input")?;
+        let count = if up { room.div_ceil(stride) + 1 } else { room / stride + 1 };
+        let last_begins_after = up && (count - 1) * stride >= length + before;
+        size(count - u64::from(last_begins_after))
+    }
+
     /// How far the last window reaches beyond the padded input.
     pub fn excess(&self, sizes: [u32; 2], output_sizes: [u32; 2], dimension: usize) -> Mapped<u32> {
         let last = u64::from(output_sizes[dimension]).checked_sub(1).ok_or("a pool without windows")?;

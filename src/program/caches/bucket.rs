@@ -1,8 +1,8 @@
 //! Buckets: a plan may have more rows than a cache, of which the first ones are padding.
 
-use super::padding::{Padded, PaddingInput};
-use super::plan::refused;
+use super::padding::{Padded, PaddingInput, PaddingInputs};
 use super::proof::{Front, State, in_bucket, in_bucket_of};
+use super::refused;
 use crate::error::Result;
 use crate::graph::Graph;
 
@@ -56,9 +56,6 @@ pub fn for_all_lengths(
     let (graph, inputs) = in_bucket(graphs, lengths, is_cache).map_err(refused)?;
     Ok((graph, of(Padded::Appended, inputs)))
 }
-
-/// Inputs that are new in a graph, by their names.
-pub type PaddingInputs = Vec<(String, (Padded, PaddingInput))>;
 
 fn of(padded: Padded, inputs: Vec<(String, PaddingInput)>) -> PaddingInputs {
     inputs.into_iter().map(|(name, input)| (name, (padded, input))).collect()

@@ -9,7 +9,7 @@
 //! The graph reads new rows as it will read them later, in bytes. So results do not depend on how a prompt is divided. What dequantizes
 //! is moved behind transpositions and reshapes to the products, where the compiler takes it into the step of attention on the CPU.
 
-use super::plan::refused;
+use super::refused;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Cast, DequantizeLinear, UnaryKind};
 use crate::graph::ops::movement::{Concat, Expand, Reshape, Slice, Transpose};

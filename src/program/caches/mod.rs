@@ -30,7 +30,14 @@ mod tests;
 pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
 pub use int8::{in_bytes, with_scales};
 pub use memory::{HostMemory, Memory};
-pub use plan::{Importing, Output, Plan, StepGraph, aliased_input, refused};
+pub use plan::{Importing, Output, Plan, StepGraph, aliased_input};
 pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};
 pub use table::{AHEAD, Table};
+
+use crate::error::{Error, Kind};
+
+/// Why the engine does not run a model.
+pub fn refused(text: impl Into<String>) -> Error {
+    Error::new(Kind::NotSupported, text.into())
+}

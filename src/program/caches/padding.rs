@@ -20,6 +20,9 @@ pub enum PaddingInput {
     Counts { data_type: DataType, numbers: Vec<i64>, slopes: Slopes },
 }
 
+/// Inputs that are new in a graph, by their names.
+pub type PaddingInputs = Vec<(String, (Padded, PaddingInput))>;
+
 /// By how much numbers grow with the rows: along an axis that is as long as these all by the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slopes {

@@ -1,7 +1,7 @@
 //! Plans: the model as one compiled graph for steps of certain sizes.
 
-use super::bucket::PaddingInputs;
-use super::padding::{Padded, PaddingInput};
+use super::padding::{Padded, PaddingInput, PaddingInputs};
+use super::refused;
 use crate::error::{Error, Kind, Result};
 use crate::graph::ops::elementwise::UnaryKind;
 use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
@@ -295,8 +295,4 @@ pub fn aliased_input(graph: &Graph, mut id: OperandId) -> Option<&str> {
             From::Constant(_) => return None,
         }
     }
-}
-
-pub fn refused(text: impl Into<String>) -> Error {
-    Error::new(Kind::NotSupported, text.into())
 }

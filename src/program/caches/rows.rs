@@ -7,7 +7,7 @@
 
 use super::bucket::Bucket;
 use super::memory::{Copies, HostMemory, Memory};
-use super::plan::refused;
+use super::refused;
 use crate::error::Result;
 use crate::graph::Descriptor;
 use crate::memory::{Bytes, Template, Usage};

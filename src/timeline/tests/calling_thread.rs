@@ -75,7 +75,7 @@ fn a_panic_on_the_calling_thread_ends_the_timeline() {
     harness.send(Task::Write { tensor, bytes: Bytes::copy_of(&PANICS).unwrap(), label: String::new(), charge: None });
     // Nothing hangs, whoever noticed first.
     let error = harness.read(tensor).unwrap_err();
-    let expected = ["the context's thread panicked: assertion `left != right` failed: on purpose", run::ENDED];
+    let expected = ["the context's thread panicked: assertion `left != right` failed: on purpose", task::ENDED];
     assert!(expected.iter().any(|expected| error.message().contains(expected)), "{error}");
     assert!(harness.timeline.has_ended_by(Instant::now() + Duration::from_secs(60)));
 }

@@ -186,7 +186,9 @@ impl<'a> Lowering<'a> {
     /// memory nothing else is before or after.
     pub fn can_place(&self, tensor: &Tensor, output: &Tensor) -> Option<(usize, usize)> {
         match (tensor.memory.slot, output.memory.slot) {
-            (Slot::Input(input), Slot::Output(output_number)) if self.placements[input].is_none() && self.is_one_value[output_number] => {
+            (Slot::Input(input), Slot::Output(output_number))
+                if self.placements[input].is_none() && self.is_one_value[output_number] =>
+            {
                 Some((input, output_number))
             }
             _ => None,
