@@ -46,10 +46,10 @@ function decoderOf(model, embed = undefined, cacheType = MODEL) {
   if (all === undefined) opened.set(model, (all = []));
   const found = all.find((one) => one.embed === embed && one.cacheType === cacheType);
   if (found !== undefined) return found.decoder;
-  const made = { embed, cacheType, decoder: open(model, embed, cacheType) };
-  all.push(made);
-  made.decoder.catch(() => all.splice(all.indexOf(made), 1));
-  return made.decoder;
+  const entry = { embed, cacheType, decoder: open(model, embed, cacheType) };
+  all.push(entry);
+  entry.decoder.catch(() => all.splice(all.indexOf(entry), 1));
+  return entry.decoder;
 }
 
 /** The decoder of a model that was opened last. */

@@ -68,7 +68,7 @@ function requireSameContext(model, embed) {
 /**
  * Runs what makes features, and gives the elements of all.
  * @param {import('../onnx/model.js').Model} model the decoder
- * @param {{features: Features[], signal?: AbortSignal}} wish
+ * @param {{features: Features[], signal?: AbortSignal}} options
  * @returns {Promise<[number[], ArrayBufferView[], number[][]]>} the tokens that they stand for, their elements and their grids
  */
 async function featuresOf({ label, inputs: signatures }, { features, signal }) {

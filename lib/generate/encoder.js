@@ -67,7 +67,7 @@ function outputFor(input, results) {
  * Adds what an encoder says to the inputs of a decoder.
  * @param {import('../onnx/model.js').Model} decoder
  * @param {string[]} others the inputs that need a value
- * @param {{inputs: Record<string, any>, encoder?: Encoder, first?: import('../onnx/model.js').Model, signal?: AbortSignal}} wish
+ * @param {{inputs: Record<string, any>, encoder?: Encoder, first?: import('../onnx/model.js').Model, signal?: AbortSignal}} options
  * @param {Uint32Array[]} prompts
  */
 async function withEncoder(decoder, others, { inputs, encoder, first, signal }, prompts) {

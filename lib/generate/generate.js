@@ -44,39 +44,39 @@ function withKnown(generator, call) {
   return Object.defineProperty(/** @type {any} */ (generator), 'known', { get: () => [...call.known], enumerable: true, configurable: true });
 }
 
-async function* run(model, prompts, wish, called, call) {
+async function* run(model, prompts, options, called, call) {
   const { label } = model;
-  wish.signal?.throwIfAborted();
+  options.signal?.throwIfAborted();
   requireDecoder(model, label);
-  const constraint = await compiled(label, wish.constraint);
-  wish.signal?.throwIfAborted();
+  const constraint = await compiled(label, options.constraint);
+  options.signal?.throwIfAborted();
   model.requireUsable(NAME);
-  const cache = wish.cache && take(wish.cache, model, wish.embed);
-  const draft = wish.speculate?.draft;
+  const cache = options.cache && take(options.cache, model, options.embed);
+  const draft = options.speculate?.draft;
   if (draft !== undefined) requireDecoder(draft, label);
   let leave;
   let work;
   model.enter();
   draft?.enter();
   try {
-    const inputs = wish.encoder || wish.first ? await withEncoder(model, (await decoderOf(model, wish.embed, wish.cacheType)).others, wish, prompts) : wish.inputs;
-    requireSameContext(model, wish.embed);
-    const features = await featuresOf(model, wish);
+    const inputs = options.encoder || options.first ? await withEncoder(model, (await decoderOf(model, options.embed, options.cacheType)).others, options, prompts) : options.inputs;
+    requireSameContext(model, options.embed);
+    const features = await featuresOf(model, options);
     leave = model.contextState.queue?.enter(NAME, label);
-    const decoder = await decoderOf(model, wish.embed, wish.cacheType);
+    const decoder = await decoderOf(model, options.embed, options.cacheType);
     const guessing = await draftOf(draft);
     requireContext(model);
-    work = { model, session: openSession(decoder, cache, label), signal: wish.signal, isOver: false };
+    work = { model, session: openSession(decoder, cache, label), signal: options.signal, isOver: false };
     const { session } = work;
-    speculate(session, wish, guessing);
-    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, wish.adapter);
-    const adapter = adapterHandle(wish.adapter, decoder.handle);
+    speculate(session, options, guessing);
+    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, options.adapter);
+    const adapter = adapterHandle(options.adapter, decoder.handle);
     const known = await ask(work, (request) => {
-      native.beginSequences(request, session, prompts, wish.count, wish.numbers, ...wish.bias, wish.seed, names, shapes, arrays, adapter, ...features);
+      native.beginSequences(request, session, prompts, options.count, options.numbers, ...options.bias, options.seed, names, shapes, arrays, adapter, ...features);
     });
     call.known = known;
     if (cache !== undefined) cache.known = known;
-    yield* tokens(work, prompts, { ...wish, constraint }, called);
+    yield* tokens(work, prompts, { ...options, constraint }, called);
   } finally {
     leave?.();
     if (work !== undefined) {
@@ -90,8 +90,8 @@ async function* run(model, prompts, wish, called, call) {
 }
 
 /** Has a call guess, with the decoder of a draft if there is one. */
-function speculate(session, wish, draft) {
-  if (wish.speculate !== undefined) sync(() => native.speculate(session, wish.most, draft?.handle ?? 0, wish.speculate.guesses));
+function speculate(session, options, draft) {
+  if (options.speculate !== undefined) sync(() => native.speculate(session, options.most, draft?.handle ?? 0, options.speculate.guesses));
 }
 
 /** Waits for the decoder of a draft, if there is one. */
@@ -103,17 +103,17 @@ function requireDecoder(model, label) {
   throw typeError(NAME, label, 'model: found a model without open dimensions, allowed one with an open dimension for the length of the sequence');
 }
 
-async function* tokens(work, prompts, wish, called) {
+async function* tokens(work, prompts, options, called) {
   const { session } = work;
-  const { most, count, hook, top, constraint } = wish;
+  const { most, count, hook, top, constraint } = options;
   const isDirect = hook === undefined && top === 0;
-  const { priority = NORMAL, timeout } = scheduleOf(work.model.contextState, wish.schedule);
+  const { priority = NORMAL, timeout } = scheduleOf(work.model.contextState, options.schedule);
   // Of the first step, with which the work begins.
   let left = timeout === undefined ? -1 : Math.max(0, timeout - (performance.now() - called));
   const matcher = () => (constraint === undefined ? undefined : begun(work.model.label, constraint));
   const sequences = prompts.flatMap((prompt) => Array.from({ length: count }, () => ({ prompt, ids: [], matcher: matcher() })));
   let live = most > 0 ? [...sequences.keys()] : [];
-  const when = neededWhen(wish, isDirect);
+  const when = neededWhen(options, isDirect);
   while (live.length > 0) {
     const masks = constraint === undefined ? [] : masksOf(live.map((sequence) => sequences[sequence].matcher));
     const note = noteOf(work.model);
@@ -121,12 +121,12 @@ async function* tokens(work, prompts, wish, called) {
     const chosen = await traced('run', () => stepOf(work.model, sequences, live), () => askForStep(work, masks, when, start));
     note?.(session);
     left = -1;
-    const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, wish, await promised(work, masks));
+    const step = isDirect ? bySequence(chosen) : await hooked(work, chosen, sequences, options, await promised(work, masks));
     const going = [];
     const list = [];
     for (const [sequence, first] of step) {
       let next = first;
-      while (next.length > 0 && !adds(list, session, next, sequences[sequence], wish)) next = await guessed(work, sequence, sequences[sequence], wish);
+      while (next.length > 0 && !adds(list, session, next, sequences[sequence], options)) next = await guessed(work, sequence, sequences[sequence], options);
       if (next.length === 0) going.push(sequence);
     }
     live = going;
@@ -141,10 +141,10 @@ function neededWhen({ speculate }, isDirect) {
 }
 
 /** Adds tokens of a sequence, with those that can only follow. @returns {boolean} whether the sequence ends with one of them */
-function adds(list, session, tokens, state, wish) {
+function adds(list, session, tokens, state, options) {
   for (const token of tokens) {
     const all = [token, ...forced(token, state)];
-    const end = all.findIndex((one, i) => ends(one, state, wish, i === all.length - 1));
+    const end = all.findIndex((one, i) => ends(one, state, options, i === all.length - 1));
     list.push(...all.slice(0, end < 0 ? all.length : end + 1));
     if (end >= 0) return true;
     if (all.length > 1) sync(() => native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id)));

@@ -16,7 +16,7 @@ const { readEncoder, readFirst } = require('./encoder.js');
 const { isToken, tokensOf } = require('./tokens.js');
 
 /**
- * @typedef {object} Wish
+ * @typedef {object} CheckedOptions
  * @property {number} most tokens of each sequence
  * @property {number} count sequences of each prompt
  * @property {number[]} numbers temperature, topK, topP, minP, and the penalties of repetition, presence and frequency
@@ -63,7 +63,7 @@ function fail(label, name, found, allowed) {
 /**
  * @param {string} label of the model
  * @param {unknown} options
- * @returns {Wish}
+ * @returns {CheckedOptions}
  */
 function readOptions(label, options = {}) {
   if (options === null || typeof options !== 'object') throw typeError(NAME, label, `options: found ${show(options)}, allowed an object`);

@@ -95,7 +95,7 @@ function generateText(model, tokenizer, prompt, options = {}) {
   const ends = endsOf(tokenizer);
   /** @type {Passage[]} */
   const passages = [];
-  const wish = {
+  const generating = {
     ...others,
     constraint: withTokenizer(others.constraint, tokenizer, ends),
     stop: [...tokens, ...ends],
@@ -105,7 +105,7 @@ function generateText(model, tokenizer, prompt, options = {}) {
     },
   };
   // It checks everything else.
-  const generated = generate(model, prompts, wish);
+  const generated = generate(model, prompts, generating);
   const hidden = (id) => ends.includes(id) || isHidden(id);
   for (const one of prompts) {
     for (let i = 0; i < (others.sequences ?? 1); i++) passages.push(new Passage(new Detokenizer(tokenizer, { prompt: one, isHidden: hidden }), new StopStrings(strings)));

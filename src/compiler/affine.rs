@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::ops::normalization::BatchNormalization;
-use crate::graph::{ConstantBytes, DataType, Descriptor, Graph, Node, Op, OperandId};
+use crate::graph::{DataType, Graph, Node, Op, OperandId};
 use crate::memory;
 
 /// # Errors
@@ -236,7 +236,7 @@ mod tests {
     use crate::compiler::budget::Budget;
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::testing::check_graph;
-    use crate::graph::{GraphBuilder, Limits};
+    use crate::graph::{ConstantBytes, Descriptor, GraphBuilder, Limits};
     use std::sync::Arc;
 
     fn affine_all(graph: &mut Graph) {

@@ -140,7 +140,7 @@ fn weights(graph: &Graph, node: &Node, preferences: &Preferences) -> Option<Foun
     {
         return None;
     }
-    if integers && is_byte && is_of_bytes(graph, a) {
+    if preferences.integers.is_some() && is_byte && is_of_bytes(graph, a) {
         return None;
     }
     // Elements of a block down and across, as the matrix has them.

@@ -85,7 +85,7 @@ impl Graph {
 
     /// A new constant of float32 numbers.
     pub(super) fn numbers_constant(&mut self, numbers: &[f32], shape: &[u32]) -> OperandId {
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.constant(Descriptor::new(DataType::Float32, shape.iter().copied()), ConstantBytes::new(bytes))
     }
 

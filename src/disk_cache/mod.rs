@@ -273,7 +273,7 @@ impl DiskCache {
     /// Writes a file beside, and renames it when it is complete. Whether the disk has it by then does not matter: it is checked when read.
     fn write(&self, kind: Kind, key: u128, bytes: &[u8]) -> io::Result<()> {
         let write = |file: &mut File| entry::write(file, key, bytes, self.secret);
-        write_beside(&self.folder, write, |made| fs::rename(made, self.path_of(kind, key)))
+        write_beside(&self.folder, write, |new| fs::rename(new, self.path_of(kind, key)))
     }
 
     /// Waits until what was offered is written, or was given up.
@@ -401,10 +401,9 @@ fn secret_of(folder: &Path) -> io::Result<u64> {
     }
     let secret = random()? | 1;
     // Unlike a rename, a link replaces nothing: of several processes one makes the secret.
-    let publish =
-        |made: &Path| fs::hard_link(made, &path).or_else(|_| if path.exists() { Ok(()) } else { fs::rename(made, &path) });
+    let publish = |new: &Path| fs::hard_link(new, &path).or_else(|_| if path.exists() { Ok(()) } else { fs::rename(new, &path) });
     let keep = |file: &mut File| file.write_all(&secret.to_le_bytes());
-    write_beside(folder, keep, |made| publish(made).map(|()| _ = fs::remove_file(made)))?;
+    write_beside(folder, keep, |new| publish(new).map(|()| _ = fs::remove_file(new)))?;
     read()?.ok_or_else(|| io::Error::other("its secret is gone"))
 }
 

@@ -141,7 +141,7 @@ impl DiskCache {
             write(&mut file, number, name, graph, &rows, self.secret)?;
             file.flush()
         };
-        write_beside(&self.folder, write, |made| fs::rename(made, self.path_of(Kind::Graph, number))).map_err(|error| {
+        write_beside(&self.folder, write, |new| fs::rename(new, self.path_of(Kind::Graph, number))).map_err(|error| {
             let kind = match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                     error::Kind::QuotaExceeded

@@ -68,7 +68,7 @@ pub fn write_whole(path: &Path, key: u128, write: impl FnOnce(&mut dyn Write) ->
         file.flush()?;
         file.get_ref().sync_all()
     };
-    write_beside(folder, fill, |made| fs::rename(made, path)).map_err(|error| {
+    write_beside(folder, fill, |new| fs::rename(new, path)).map_err(|error| {
         let is_full =
             matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
         let kind = if is_full { Kind::QuotaExceeded } else { Kind::Operation };

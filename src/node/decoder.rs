@@ -106,7 +106,7 @@ pub fn figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let (guessed, right) = decoder.guess_figures();
     let reason = decoder.lacks_guesses().map_or_else(String::new, |error| error.message().to_owned());
     parts.extend([call.scope.number(guessed as f64)?, call.scope.number(right as f64)?, call.scope.string(&reason)?]);
-    parts.extend(figures_of(call.scope, &decoder.kept_by_default())?);
+    parts.extend(figures_of(call.scope, &decoder.default_figures())?);
     Ok(Some(call.scope.array_of(parts.into_iter().map(Ok))?))
 }
 

@@ -3,6 +3,10 @@
 //! Script has the plans of first parts, which it finds by shapes. Those of later parts and of the bodies of loops belong to the part that
 //! they follow ([`super::plans`]), and go with it. Each use is told here. Which plans of script's are to go, script hears when it next
 //! tells of one.
+//!
+//! This is no [`Table`](super::caches::Table). A table owns the plans of one engine, by their keys, and limits their number; who asks waits while
+//! another thread makes a plan. This cache owns no plan and knows no key: it limits the bytes of the plans of several owners, one of which is
+//! script, and leaves each owner its last one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};

@@ -32,8 +32,8 @@ class Vocabulary {
   #native;
   encode;
 
-  constructor(made, encode) {
-    this.#native = made;
+  constructor(nativeVocabulary, encode) {
+    this.#native = nativeVocabulary;
     this.encode = encode;
   }
 
@@ -84,9 +84,9 @@ function vocabularyOf(tokenizer, end) {
   const found = kept(tokenizer);
   const key = String(end);
   if (!found.has(key)) {
-    const made = make(tokenizer, end);
-    found.set(key, made);
-    made.catch(() => found.delete(key));
+    const vocabulary = make(tokenizer, end);
+    found.set(key, vocabulary);
+    vocabulary.catch(() => found.delete(key));
   }
   return found.get(key);
 }

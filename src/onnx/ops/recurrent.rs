@@ -5,6 +5,7 @@ use super::cells;
 use super::functions;
 use super::lengths;
 use super::network::{Network, state};
+use crate::graph::OperandId;
 use crate::graph::ops::recurrent::{Gru, GruWeightLayout, Lstm, LstmWeightLayout, RecurrentNetworkActivation};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;

@@ -1,10 +1,10 @@
 //! A smaller model that guesses for another one, with the same tokens.
 
 use super::Decoder;
+use super::feed::Feed;
 use super::guesses::{MOST, SIZES};
 use super::prefixes::Keeper;
 use super::sampling::{Allowed, Occurrences, Sampling};
-use super::scheduler::Feed;
 use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::Stream;

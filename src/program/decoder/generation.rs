@@ -2,9 +2,9 @@
 
 use super::Decoder;
 use super::draft::Memory;
+use super::feed::{Feed, Logits};
 use super::guesses::Guesser;
 use super::sampling::{Allowed, Choice, Occurrences, Sampling};
-use super::scheduler::{Feed, Logits};
 use crate::error::Result;
 use crate::onnx::Stream;
 use std::collections::VecDeque;

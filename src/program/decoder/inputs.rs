@@ -118,7 +118,7 @@ pub struct Extent {
     /// Whether the tokens are rows of features.
     pub takes_features: bool,
     /// The length that this is filled up to, if it is.
-    pub filled_up: Option<usize>,
+    pub padded_length: Option<usize>,
 }
 
 impl Extent {
@@ -131,8 +131,8 @@ impl Extent {
     pub fn has_plain(&self, plain: &Extent) -> bool {
         let is_same = |(full, plain): (&Vec<u32>, &Vec<u32>)| full == plain || plain.contains(&0);
         let are_alike = self.given.len() == plain.given.len() && self.given.iter().zip(&plain.given).all(is_same);
-        let Extent { given, filled_up, .. } = self.clone();
-        !self.is_plain() && plain.is_plain() && are_alike && *self == Extent { given, filled_up, ..plain.clone() }
+        let Extent { given, padded_length, .. } = self.clone();
+        !self.is_plain() && plain.is_plain() && are_alike && *self == Extent { given, padded_length, ..plain.clone() }
     }
 }
 
@@ -352,7 +352,7 @@ impl Roles {
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for it.
-    pub fn filled_up(&self, given: &[ConstantInput], from: usize, to: usize) -> Result<Vec<ConstantInput>> {
+    pub fn padded(&self, given: &[ConstantInput], from: usize, to: usize) -> Result<Vec<ConstantInput>> {
         let fill = |constant: &ConstantInput| {
             let Some(axis) = self.input_of(constant).and_then(|input| self.open_axes(input).first().copied()) else {
                 return Ok(constant.clone());
@@ -390,7 +390,7 @@ impl Roles {
     /// The same extent for something that is given of another length.
     pub fn with_given_length(&self, extent: &Extent, length: usize) -> Extent {
         let mut other = extent.clone();
-        let Some(filled_up) = extent.filled_up else { return other };
+        let Some(padded_length) = extent.padded_length else { return other };
         for (role, input) in &self.inputs {
             let shape = match role {
                 Role::Constant(number) => other.given.get_mut(*number),
@@ -400,7 +400,7 @@ impl Roles {
             let Some(shape) = shape else { continue };
             for axis in self.open_axes(input) {
                 if let Some(size) = shape.get_mut(axis)
-                    && *size as usize == filled_up
+                    && *size as usize == padded_length
                 {
                     *size = length as u32;
                 }

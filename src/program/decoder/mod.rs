@@ -12,6 +12,7 @@
 mod draft;
 mod embedding;
 mod features;
+mod feed;
 mod generation;
 mod guesses;
 mod inputs;
@@ -175,7 +176,7 @@ impl Decoder {
     }
 
     /// What calls keep that have no cache of their own.
-    pub fn kept_by_default(&self) -> Figures {
+    pub fn default_figures(&self) -> Figures {
         self.prefixes.figures()
     }
 

@@ -2,7 +2,7 @@
 
 use super::Decoder;
 use super::embedding::of_a_kind;
-use super::scheduler::Feed;
+use super::feed::Feed;
 use crate::error::Result;
 use crate::timeline::Watch;
 use std::collections::BTreeMap;

@@ -63,7 +63,7 @@ impl Decoder {
 
     /// The same with caches as the model has them.
     fn step_graph_of_model(&self, extent: &Extent, bucket: impl Fn(usize) -> usize) -> Result<StepGraph> {
-        let Some(length) = extent.filled_up else { return self.step_graph_of_length(extent, &bucket) };
+        let Some(length) = extent.padded_length else { return self.step_graph_of_length(extent, &bucket) };
         let with_length = |length| {
             let step_graph = self.step_graph_of_length(&self.roles.with_given_length(extent, length), &bucket)?;
             Ok((step_graph.graph, (step_graph.padding, step_graph.most_bytes)))
@@ -106,15 +106,15 @@ impl Decoder {
             let same = (0..prompt).find(|&other| Arc::ptr_eq(&exact[other], given)).map(|other| filled[other].clone());
             match same {
                 Some(same) => filled.push(same),
-                None => filled.push(Arc::new(self.roles.filled_up(given, length, bucket)?)),
+                None => filled.push(Arc::new(self.roles.padded(given, length, bucket)?)),
             }
         }
-        let can_be = *known.entry(bucket).or_insert_with(|| self.is_same_filled_up(&filled[0]));
+        let can_be = *known.entry(bucket).or_insert_with(|| self.is_same_padded(&filled[0]));
         Ok(if can_be { filled } else { exact })
     }
 
     /// Whether the first step and a later one are shown to be the same with what is given of any length.
-    fn is_same_filled_up(&self, given: &Arc<Vec<ConstantInput>>) -> bool {
+    fn is_same_padded(&self, given: &Arc<Vec<ConstantInput>>) -> bool {
         let sequence = Sequence::new(given.clone());
         let first = self.form(&sequence, 1, true);
         let Some(step_graph) = self.first_step_graph(&first, 0) else { return false };
@@ -133,7 +133,7 @@ impl Decoder {
             let bucket = |rows| way.rows(1, rows);
             match self.step_graph(&extent, bucket) {
                 Ok(step_graph) => Some(Some(step_graph)),
-                Err(_) => self.step_graph(&Extent { filled_up: None, ..extent }, bucket).ok().map(|_| None),
+                Err(_) => self.step_graph(&Extent { padded_length: None, ..extent }, bucket).ok().map(|_| None),
             }
         })?
     }

@@ -31,7 +31,7 @@ pub struct Prefixes {
 #[derive(Debug, Default)]
 struct State {
     /// In the order in which they were used.
-    kept: Vec<Kept>,
+    kept: Vec<KeptPrefix>,
     numbers: u64,
     memories: Memories,
     pins: Vec<Vec<u32>>,
@@ -40,7 +40,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPrefix {
     number: u64,
     sequence: Sequence,
     /// Others go on from it: nothing takes its place.
@@ -117,12 +117,12 @@ impl State {
         let memories = sequence.memories();
         memories.iter().for_each(|(address, bytes)| self.memories.add(*address, *bytes));
         let addresses = memories.into_iter().map(|(address, _)| address).collect();
-        self.kept.push(Kept { number, sequence, is_frozen, addresses });
+        self.kept.push(KeptPrefix { number, sequence, is_frozen, addresses });
     }
 
     /// Whether it alone begins with a pinned prefix.
     fn is_pinned(&self, position: usize) -> bool {
-        let begins = |kept: &Kept, pin: &[u32]| kept.sequence.tokens.starts_with(pin);
+        let begins = |kept: &KeptPrefix, pin: &[u32]| kept.sequence.tokens.starts_with(pin);
         let others = |pin: &[u32]| self.kept.iter().enumerate().any(|(other, kept)| other != position && begins(kept, pin));
         self.pins.iter().any(|pin| begins(&self.kept[position], pin) && !others(pin))
     }

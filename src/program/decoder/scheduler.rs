@@ -5,18 +5,18 @@
 //! - Steps that wait run together ([`super::together`]), or where that cannot be, in the order in which they are asked for, the more urgent first. A less
 //!   urgent one is passed over [`PASSED`] times, at most. What script has just got a token of will soon ask for the next one, and so is waited for,
 //!   a little.
-//! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps. It rides with the
+//! - A prompt is computed in pieces. While other calls are under way, a piece takes as long as [`BESIDE`] of their steps. It joins the
 //!   steps that wait, in the same run, if there is a plan for that. Else it follows when each of them has run. Pieces of several prompts
 //!   alternate.
 //! - Plans that are missing are made on another thread while other calls are under way, whose steps go on meanwhile.
 
 use super::Decoder;
+use super::feed::{Fed, Feed, Logits, padded_tokens};
 use super::guesses::{SIZES, fitting};
 use super::inputs::Extent;
 use super::pieces::Beside;
-use super::prefixes::Keeper;
 use super::sequence::Sequence;
-use super::together::{self, Joint, LEAST_RIDING};
+use super::together::{self, Joint, LEAST_JOINED};
 use crate::error::{Kind, Result};
 use crate::program::caches::AHEAD;
 use crate::program::run::spawn_plan;
@@ -29,38 +29,16 @@ use std::time::{Duration, Instant};
 
 /// Steps that a piece of a prompt may take as long as, while others wait for theirs: with one of their own they wait for 2.4.
 const BESIDE: f64 = 1.4;
-/// Tokens of the first piece that rides with steps.
-const FIRST_RIDING: usize = 4;
+/// Tokens of the first piece that joins steps.
+const FIRST_JOINED: usize = 4;
 /// So many steps with a piece run one after the other. Then one without is to show what steps take.
-const RIDES_IN_A_ROW: usize = 16;
+const JOINED_IN_A_ROW: usize = 16;
 /// What a step is taken to last until one was run.
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// A call is under way for so long after its last step: script may take that long to ask for the next one.
 const UNDER_WAY: Duration = Duration::from_millis(250);
 /// Steps wait for others for a quarter of what a step takes, within these.
 const LINGER: [Duration; 2] = [Duration::from_micros(500), Duration::from_millis(4)];
-
-/// A sequence, and the tokens that the model is to see.
-#[derive(Debug, Default)]
-pub(super) struct Feed {
-    pub sequence: Sequence,
-    pub pending: Vec<u32>,
-    /// What may follow, and how probable it is that a guess is right. A step leaves those that it has checked.
-    pub guesses: Vec<u32>,
-    pub rate: f64,
-    /// Whether they are checked whatever that takes.
-    pub is_fixed: bool,
-    /// By how many steps the step took longer for its guesses.
-    pub longer: f64,
-    /// What is seen is kept there, unless guesses were checked: whose step that is keeps what was right.
-    pub keeper: Keeper,
-}
-
-/// The logits after a token, and after each guess that was checked.
-pub(super) type Logits = Vec<Vec<f32>>;
-
-/// What each of some sequences gives.
-pub(super) type Fed = (Feed, Result<Logits>);
 
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
@@ -80,12 +58,12 @@ struct State {
     calls: HashMap<u64, Call>,
     /// Steps that run before the next piece.
     steps_first: usize,
-    /// How long a step took lately, and how many have run since then that a piece rode with.
+    /// How long a step took lately, and how many have run since then that a piece joined.
     step: Option<Duration>,
     unmeasured: usize,
-    /// How long pieces beside the steps of others take, and the runs of steps that a piece rides with.
+    /// How long pieces beside the steps of others take, and the runs of steps that a piece joins.
     pieces: Beside,
-    riding: Beside,
+    joined: Beside,
     figures: Figures,
 }
 
@@ -119,8 +97,8 @@ struct Job {
     planning: Planning,
     /// A step together with others has failed.
     is_alone: bool,
-    /// Whether its last piece could ride with the steps of others.
-    rides: bool,
+    /// Whether its last piece could join the steps of others.
+    joins: bool,
     /// How many more urgent ones have gone before it.
     passed: u32,
 }
@@ -164,15 +142,15 @@ impl State {
     fn next(&mut self, may_join: bool) -> Next {
         let ready = |job: &Job| job.planning != Planning::Elsewhere;
         let steps = self.waiting.iter().filter(|job| !job.is_prompt() && ready(job)).count();
-        // A piece that can ride waits for the steps that will soon be asked for.
-        let rides = may_join && self.next_prompt().is_some_and(|prompt| self.waiting[prompt].rides);
+        // A piece that can join waits for the steps that will soon be asked for.
+        let joins = may_join && self.next_prompt().is_some_and(|prompt| self.waiting[prompt].joins);
         if steps == 0
-            && rides
+            && joins
             && let Some(until) = self.expected(4 * self.linger())
         {
             return Next::Wait(Some(until));
         }
-        let piece = if steps == 0 || self.steps_first == 0 && !rides { self.take_piece() } else { None };
+        let piece = if steps == 0 || self.steps_first == 0 && !joins { self.take_piece() } else { None };
         if let Some(job) = piece {
             self.steps_first = steps.max(1);
             let most = self.has_steps(job.call).then(|| self.pieces.next_or(1));
@@ -226,14 +204,14 @@ impl State {
         job.passed = 0;
     }
 
-    /// The place of the prompt of which a piece may ride with the next steps.
-    fn next_riding(&self) -> Option<usize> {
-        if self.unmeasured < RIDES_IN_A_ROW { self.next_prompt() } else { None }
+    /// The place of the prompt of which a piece may join the next steps.
+    fn next_joined(&self) -> Option<usize> {
+        if self.unmeasured < JOINED_IN_A_ROW { self.next_prompt() } else { None }
     }
 
-    /// Tokens at most of a piece that rides with the next steps.
-    fn rows_riding(&self) -> usize {
-        self.riding.next_or(FIRST_RIDING).max(LEAST_RIDING)
+    /// Tokens at most of a piece that joins the next steps.
+    fn joined_rows(&self) -> usize {
+        self.joined.next_or(FIRST_JOINED).max(LEAST_JOINED)
     }
 
     /// The less urgent of those that wait are passed over by a job.
@@ -321,7 +299,7 @@ impl State {
     /// After the last prompt, the next one finds out anew how long pieces may be: where others had the cores, all took long.
     fn forget_pieces(&mut self) {
         if !self.waiting.iter().any(Job::is_prompt) {
-            (self.pieces, self.riding) = Default::default();
+            (self.pieces, self.joined) = Default::default();
         }
     }
 
@@ -331,14 +309,14 @@ impl State {
         self.pieces.took(count, time.as_secs_f64(), most);
     }
 
-    /// Steps of so many sequences, and a piece of so many tokens that rode with them, took so long.
-    fn took_riding(&mut self, sequences: usize, count: usize, time: Duration) {
+    /// Steps of so many sequences, and a piece of so many tokens that joined them, took so long.
+    fn took_joined(&mut self, sequences: usize, count: usize, time: Duration) {
         self.ran(sequences);
         self.figures.prompt_tokens += count as u64;
         self.unmeasured += 1;
         let step = self.step.unwrap_or(FIRST_STEP).as_secs_f64();
-        self.riding.knows(0, step);
-        self.riding.took(count, time.as_secs_f64(), (1.0 + BESIDE) * step);
+        self.joined.knows(0, step);
+        self.joined.took(count, time.as_secs_f64(), (1.0 + BESIDE) * step);
     }
 }
 
@@ -413,7 +391,7 @@ impl Decoder {
                 watch: watch.clone(),
                 planning: Planning::Open,
                 is_alone: false,
-                rides: false,
+                joins: false,
                 passed: 0,
             });
         }
@@ -479,8 +457,8 @@ impl Decoder {
         let coming = feeds.len() + self.scheduler.lock().waiting.iter().filter(|job| job.is_prompt()).count();
         let may_join = able.first() == Some(&0);
         let found = if may_join && feeds.len() > 1 { self.joinable(&feeds, coming) } else { None };
-        let may_ride = may_join && (found.is_some() || feeds.len() == 1);
-        let (found, prompt) = match may_ride.then(|| self.ride(found.as_ref(), &feeds)).flatten() {
+        let may_join_piece = may_join && (found.is_some() || feeds.len() == 1);
+        let (found, prompt) = match may_join_piece.then(|| self.join_piece(found.as_ref(), &feeds)).flatten() {
             Some((joint, prompt)) => (Some(joint), Some(prompt)),
             None => (found.map(|joint| self.with_guesses(joint, &feeds)), None),
         };
@@ -496,18 +474,18 @@ impl Decoder {
         }
     }
 
-    /// The prompt whose turn it is, and the steps with a piece of it, if it can ride with them. Else it keeps its place.
-    fn ride(self: &Arc<Self>, joint: Option<&Joint>, feeds: &[&Feed]) -> Option<(Joint, Job)> {
+    /// The prompt whose turn it is, and the steps with a piece of it, if it can join them. Else it keeps its place.
+    fn join_piece(self: &Arc<Self>, joint: Option<&Joint>, feeds: &[&Feed]) -> Option<(Joint, Job)> {
         let (position, mut job, most, is_free) = {
             let mut state = self.scheduler.lock();
-            let position = state.next_riding()?;
-            let (most, is_free) = (state.rows_riding(), state.steps_first == 0);
+            let position = state.next_joined()?;
+            let (most, is_free) = (state.joined_rows(), state.steps_first == 0);
             (position, state.waiting.remove(position)?, most, is_free)
         };
         let Feed { sequence, pending, keeper, .. } = &mut job.feed;
         keeper.adopt(sequence, pending);
         let found = if job.is_alone { None } else { self.with_piece(joint, feeds, &job.feed, most) };
-        job.rides = found.is_some();
+        job.joins = found.is_some();
         let mut state = self.scheduler.lock();
         // After a piece that they have waited for, steps run without another one.
         let Some(found) = found.filter(|_| is_free) else {
@@ -600,7 +578,7 @@ impl Decoder {
             return;
         };
         match rows {
-            Some(rows) => state.took_riding(jobs.len(), rows, time),
+            Some(rows) => state.took_joined(jobs.len(), rows, time),
             None if joint.extent.tokens == 1 => state.took(jobs.len(), time),
             None => state.ran(jobs.len()),
         }
@@ -669,7 +647,7 @@ impl Decoder {
     fn guessed_step(&self, feed: &mut Feed, size: usize, watch: &Watch) -> Result<Logits> {
         let Feed { sequence, pending, guesses, .. } = feed;
         let before = sequence.tokens.len();
-        let tokens = filled_up(pending, guesses, size);
+        let tokens = padded_tokens(pending, guesses, size);
         let wanted = (pending.len() + guesses.len()).min(size);
         let logits = self.step(sequence, &tokens, wanted, watch);
         if let Err(error) = &logits
@@ -694,14 +672,6 @@ impl Decoder {
             self.plans.make_ahead(&soon, move || drop(decoder.plan_for(&form, length)));
         }
     }
-}
-
-/// A step of so many tokens: the one that is pending, guesses, and what fills it up. No token sees one after it, so any will do for that.
-pub(super) fn filled_up(pending: &[u32], guesses: &[u32], size: usize) -> Vec<u32> {
-    let mut tokens = [pending, guesses].concat();
-    let last = tokens.last().copied().unwrap_or(0);
-    tokens.resize(size, last);
-    tokens
 }
 
 /// Works on a feed. What is only kept for later calls gives way to what a limit of memory refuses.
@@ -733,8 +703,8 @@ mod tests {
         weights: Duration,
         each: Duration,
         together: usize,
-        /// Whether pieces ride with steps.
-        rides: bool,
+        /// Whether pieces join steps.
+        joins: bool,
         /// By call: when its steps ended.
         ended: BTreeMap<u64, Vec<Duration>>,
     }
@@ -743,14 +713,14 @@ mod tests {
         fn new(weights: u64, each: u64, together: usize) -> Simulation {
             let [weights, each] = [weights, each].map(Duration::from_micros);
             let (state, now, ended) = Default::default();
-            Simulation { state, now, weights, each, together, rides: false, ended }
+            Simulation { state, now, weights, each, together, joins: false, ended }
         }
 
         fn ask(&mut self, call: u64, tokens: usize) {
             let feed = Feed { pending: vec![0; tokens], ..Feed::default() };
             let (watch, planning) = (Watch::default(), Planning::Open);
-            let (is_alone, rides, passed) = Default::default();
-            self.state.waiting.push_back(Job { ticket: call, call, feed, watch, planning, is_alone, rides, passed });
+            let (is_alone, joins, passed) = Default::default();
+            self.state.waiting.push_back(Job { ticket: call, call, feed, watch, planning, is_alone, joins, passed });
         }
 
         fn run(&mut self, count: usize) -> Duration {
@@ -759,12 +729,12 @@ mod tests {
             time
         }
 
-        /// How many tokens of the next prompt ride with steps, and whether it has been seen then.
-        fn ride(&mut self) -> Option<(usize, Option<u64>)> {
-            let position = self.state.next_riding().filter(|_| self.rides)?;
+        /// How many tokens of the next prompt join steps, and whether it has been seen then.
+        fn join_piece(&mut self) -> Option<(usize, Option<u64>)> {
+            let position = self.state.next_joined().filter(|_| self.joins)?;
             let left = self.state.waiting[position].feed.pending.len() - 1;
-            let rows = together::riding(left.min(self.state.rows_riding()));
-            self.state.waiting[position].rides = rows.is_some();
+            let rows = together::joined_size(left.min(self.state.joined_rows()));
+            self.state.waiting[position].joins = rows.is_some();
             let rows = rows.filter(|_| self.state.steps_first == 0)?;
             let mut job = self.state.waiting.remove(position).unwrap();
             self.state.begin_piece(&mut job);
@@ -779,18 +749,18 @@ mod tests {
             match self.state.next(true) {
                 Next::Steps(jobs) => {
                     let numbers: Vec<usize> = (0..jobs.len().min(self.together)).collect();
-                    let riding = self.ride();
+                    let joined = self.join_piece();
                     let group = self.state.begin_steps(jobs, &numbers);
-                    let time = self.run(group.len() + riding.map_or(0, |(rows, _)| rows));
-                    match riding {
-                        Some((rows, _)) => self.state.took_riding(group.len(), rows, time),
+                    let time = self.run(group.len() + joined.map_or(0, |(rows, _)| rows));
+                    match joined {
+                        Some((rows, _)) => self.state.took_joined(group.len(), rows, time),
                         None => self.state.took(group.len(), time),
                     }
                     for job in group {
                         self.ended.entry(job.call).or_default().push(self.now);
                         self.ask(job.call, 1);
                     }
-                    riding.and_then(|(_, seen)| seen)
+                    joined.and_then(|(_, seen)| seen)
                 }
                 Next::Piece(mut job, most) => {
                     let (count, taken) = piece(job.feed.pending.len() - 1, most.unwrap_or(32), true, most.is_none());
@@ -821,8 +791,8 @@ mod tests {
     }
 
     /// How long others wait at most for a prompt of 2,000 tokens, in their steps, and how long that takes.
-    fn beside_a_prompt(weights: u64, each: u64, calls: u64, rides: bool) -> (f64, Duration) {
-        let mut simulation = Simulation { rides, ..Simulation::new(weights, each, together::MOST) };
+    fn beside_a_prompt(weights: u64, each: u64, calls: u64, joins: bool) -> (f64, Duration) {
+        let mut simulation = Simulation { joins, ..Simulation::new(weights, each, together::MOST) };
         (0..calls).for_each(|call| simulation.ask(call, 1));
         (0..20).for_each(|_| _ = simulation.next());
         let step = simulation.weights + simulation.each * calls as u32;
@@ -842,13 +812,13 @@ mod tests {
                 let (longest, in_turn) = beside_a_prompt(weights, each, calls, false);
                 assert!(longest <= 2.5, "{longest} steps, {calls} calls");
                 // The weights are read once, not twice.
-                let (longest, riding) = beside_a_prompt(weights, each, calls, true);
-                assert!(longest <= 2.5, "{longest} steps, {calls} calls, riding");
-                assert!(riding < in_turn, "{riding:?} of {in_turn:?}, {calls} calls");
+                let (longest, joined) = beside_a_prompt(weights, each, calls, true);
+                assert!(longest <= 2.5, "{longest} steps, {calls} calls, joined");
+                assert!(joined < in_turn, "{joined:?} of {in_turn:?}, {calls} calls");
             }
         }
         // Where more calls have come than when steps were measured.
-        let mut simulation = Simulation { rides: true, ..Simulation::new(5000, 1000, together::MOST) };
+        let mut simulation = Simulation { joins: true, ..Simulation::new(5000, 1000, together::MOST) };
         simulation.ask(0, 1);
         (0..20).for_each(|_| _ = simulation.next());
         (1..8).for_each(|call| simulation.ask(call, 1));
@@ -857,16 +827,16 @@ mod tests {
         while simulation.next() != Some(8) {}
         let (_, known) = beside_a_prompt(5000, 1000, 8, true);
         assert!(simulation.now - begun < known.mul_f64(1.5), "{:?} of {known:?}", simulation.now - begun);
-        // A piece of its own has a token where 6 ride.
-        let [(_, in_turn), (_, riding)] = [false, true].map(|rides| beside_a_prompt(5000, 1000, 1, rides));
-        assert!(3 * riding < in_turn, "{riding:?} of {in_turn:?}");
+        // A piece of its own has a token where 6 join.
+        let [(_, in_turn), (_, joined)] = [false, true].map(|joins| beside_a_prompt(5000, 1000, 1, joins));
+        assert!(3 * joined < in_turn, "{joined:?} of {in_turn:?}");
     }
 
-    /// A prompt whose last piece could ride, and a call that has got a token.
-    fn riding_beside(away: Duration) -> State {
+    /// A prompt whose last piece could join, and a call that has got a token.
+    fn joining_beside(away: Duration) -> State {
         let mut simulation = Simulation::new(1, 1, 1);
         simulation.ask(0, 10);
-        simulation.state.waiting[0].rides = true;
+        simulation.state.waiting[0].joins = true;
         // It is expected for a long time, however slow the machine is.
         let ended = Instant::now() + Duration::from_secs(3600);
         simulation.state.calls.insert(1, Call { ended, is_away: true, away });
@@ -875,15 +845,15 @@ mod tests {
 
     #[test]
     fn pieces_that_can_ride_wait_for_steps_that_will_come() {
-        assert!(matches!(riding_beside(Duration::ZERO).next(true), Next::Wait(Some(_))));
-        assert!(matches!(riding_beside(Duration::from_secs(1)).next(true), Next::Piece(..)));
-        let mut other = riding_beside(Duration::ZERO);
-        other.waiting[0].rides = false;
+        assert!(matches!(joining_beside(Duration::ZERO).next(true), Next::Wait(Some(_))));
+        assert!(matches!(joining_beside(Duration::from_secs(1)).next(true), Next::Piece(..)));
+        let mut other = joining_beside(Duration::ZERO);
+        other.waiting[0].joins = false;
         assert!(matches!(other.next(true), Next::Piece(..)));
-        // After a step, the piece rides with it or has its turn.
-        for (rides, is_step) in [(true, true), (false, false)] {
-            let mut state = riding_beside(Duration::from_secs(1));
-            state.waiting[0].rides = rides;
+        // After a step, the piece joins it or has its turn.
+        for (joins, is_step) in [(true, true), (false, false)] {
+            let mut state = joining_beside(Duration::from_secs(1));
+            state.waiting[0].joins = joins;
             let mut simulation = Simulation { state, ..Simulation::new(1, 1, 1) };
             simulation.ask(2, 1);
             assert_eq!(matches!(simulation.state.next(true), Next::Steps(_)), is_step);

@@ -110,9 +110,9 @@ impl Decoder {
     pub(super) fn form(&self, sequence: &Sequence, tokens: usize, begins: bool) -> Extent {
         let states = sequence.states.iter().map(|(shape, _)| shape.clone()).collect();
         let given = sequence.given.iter().map(|constant| constant.shape.clone()).collect();
-        let filled_up =
+        let padded_length =
             self.roles.given_length(&sequence.given).filter(|_| sequence.given.iter().any(|one| one.padding.is_some()));
-        Extent { tokens, uses_cache: !begins, states, given, filled_up, ..Extent::default() }
+        Extent { tokens, uses_cache: !begins, states, given, padded_length, ..Extent::default() }
     }
 
     /// The plan of a step of so many tokens, and what it is for.

@@ -3,13 +3,13 @@
 use super::Decoder;
 use super::draft::{DraftModel, Drafted};
 use super::embedding::Given;
+use super::feed::Feed;
 use super::generation::Generation;
 use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
 use super::inputs::ConstantInput;
 use super::masks::{Coming, Masks, When};
 use super::prefixes::{Keeper, Prefixes};
 use super::sampling::{Allowed, Choice, Occurrences, Sampling};
-use super::scheduler::Feed;
 use super::sequence::Sequence;
 use crate::error::{Error, Kind, Result};
 use crate::onnx::Random;
@@ -175,7 +175,7 @@ impl Session {
     /// Each sequence begins with the longest prefix of its prompt that is known.
     fn begin(&self, begin: Prompts) -> Result<Next> {
         let Prompts { mut prompts, count, sampling, seed, given, mut features } = begin;
-        let told = prompts.clone();
+        let tokens_given = prompts.clone();
         self.decoder.place_features(&mut prompts, &mut features)?;
         let given = self.decoder.given(given, prompts.len())?;
         let mut state = self.lock();
@@ -185,13 +185,13 @@ impl Session {
         sequences.clear();
         // Without them the tokens are the same.
         let speculation = speculation.as_ref().filter(|_| self.decoder.refuses_guesses().is_none());
-        for ((prompt, told), given) in prompts.iter().zip(&told).zip(given) {
+        for ((prompt, tokens), given) in prompts.iter().zip(&tokens_given).zip(given) {
             let keeper = self.keeper();
             let found = keeper.begin(prompt, &given);
             let sequence = found.unwrap_or_else(|| Sequence::new(given));
             known.push(sequence.tokens.len());
             let pending = prompt[sequence.tokens.len()..].to_vec();
-            let occurrences = Occurrences::of(told);
+            let occurrences = Occurrences::of(tokens);
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
             let feed = Feed { sequence, pending, keeper, ..Feed::default() };
             let guesser = speculation.as_ref().map(|of| Guesser::new(of.origin, prompt, of.most, of.fixed));

@@ -8,15 +8,15 @@
 //! - Plans are made on another thread: the one that is wanted, that for more rows before they are needed, and that for one sequence more.
 //!   Until one is there, others do: those for more rows, for more sequences (an empty one takes the place of a missing one), or for fewer, several
 //!   times ([`divide`]).
-//! - A piece of a prompt rides with the steps of others ([`Decoder::with_piece`]): its rows are after theirs in each product, and read the
+//! - A piece of a prompt joins the steps of others ([`Decoder::with_piece`]): its rows are after theirs in each product, and read the
 //!   weights with them.
 //! - Steps with an adapter and without one run together in a graph that is one or the other, as each says ([`StepGraph::or`]).
 
 use super::Decoder;
 use super::features;
+use super::feed::{Feed, Logits, padded_tokens};
 use super::guesses::SIZES_TOGETHER;
 use super::inputs::{ConstantInput, Extent, Role};
-use super::scheduler::{Feed, Logits, filled_up};
 use super::sequence::Sequence;
 use super::ways::Way;
 use crate::error::{Error, Result};
@@ -37,10 +37,10 @@ const EACH: usize = 8;
 const PLANS: usize = 32;
 /// Rows before a plan with more of them is needed that it is made: a step of many sequences has much to make.
 const AHEAD: usize = 64;
-/// Tokens of a piece that rides with steps: with fewer a piece of its own is as good, and attention to
+/// Tokens of a piece that joins steps: with fewer a piece of its own is as good, and attention to
 /// more packs keys and values, and takes longer than others may wait.
-pub(super) const LEAST_RIDING: usize = 2;
-const MOST_RIDING: usize = 16;
+pub(super) const LEAST_JOINED: usize = 2;
+const MOST_JOINED: usize = 16;
 /// What an empty sequence costs, of a step alone: four weigh as much as the weights.
 const EMPTY: f32 = 0.25;
 
@@ -49,7 +49,7 @@ const EMPTY: f32 = 0.25;
 struct Group {
     sequences: usize,
     extent: Extent,
-    /// What a piece of a prompt works on that rides with them.
+    /// What a piece of a prompt works on that joins them.
     piece: Option<Extent>,
     /// What those without an adapter work on, if there may be such, and the others have one.
     plain: Option<Extent>,
@@ -61,9 +61,9 @@ pub(super) struct Joint {
     pub steps: Vec<usize>,
     pub extent: Extent,
     pub plan: Arc<Plan>,
-    /// Sequences of the plan, but for one that rides.
+    /// Sequences of the plan, but for the piece that joins.
     pub sequences: usize,
-    /// What the piece of a prompt works on that rides with them, if one does.
+    /// What the piece of a prompt works on that joins them, if one does.
     pub piece: Option<Extent>,
     /// Whether some have an adapter, and some have none.
     pub is_mixed: bool,
@@ -97,7 +97,7 @@ impl Together {
         refusal.clone().filter(|_| !self.is_possible.load(Ordering::Relaxed))
     }
 
-    fn made(&self, plan: &Result<Arc<Plan>>) {
+    fn note_plan(&self, plan: &Result<Arc<Plan>>) {
         match plan {
             Ok(_) => self.is_possible.store(true, Ordering::Relaxed),
             Err(error) => *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone()),
@@ -133,10 +133,10 @@ impl Together {
             let serves = |own: &Extent, other: &Extent| {
                 own.rows >= other.rows && *own == Extent { rows: own.rows, tokens: own.tokens, ..other.clone() }
             };
-            let rides = group.piece.as_ref().is_some_and(|own| own.tokens <= piece.tokens && serves(own, piece));
+            let has_piece = group.piece.as_ref().is_some_and(|own| own.tokens <= piece.tokens && serves(own, piece));
             let is_like = group.sequences >= wanted.sequences && serves(&group.extent, &wanted.extent);
             let steps = group.extent.tokens == wanted.extent.tokens && group.plain.is_none();
-            if rides && is_like && steps && found.as_ref().is_none_or(|other| rank(other) < rank(group)) {
+            if has_piece && is_like && steps && found.as_ref().is_none_or(|other| rank(other) < rank(group)) {
                 found = Some(group.clone());
             }
         });
@@ -224,7 +224,7 @@ impl Decoder {
         // The first one has its turn, alone if need be.
         let Some(way) = way_of(first) else {
             if !first.tokens.is_empty() {
-                self.together.made(&Err(refused(
+                self.together.note_plan(&Err(refused(
                     "found steps with a graph for each length, allowed those whose padding is proved to change nothing",
                 )));
             }
@@ -262,7 +262,7 @@ impl Decoder {
     }
 
     /// The same steps with a piece of a prompt of at most so many tokens, if there is a plan for it. Has one made that is missing. Without
-    /// `joint` it is the first step that it rides with.
+    /// `joint` it is the first step that it joins.
     pub(super) fn with_piece(
         self: &Arc<Self>,
         joint: Option<&Joint>,
@@ -276,7 +276,7 @@ impl Decoder {
         }
         let steps = joint.map_or_else(|| vec![0], |joint| joint.steps.clone());
         let first = &feeds.get(*steps.first()?)?.sequence;
-        let size = riding(most.min(prompt.pending.len().saturating_sub(1)))?;
+        let size = joined_size(most.min(prompt.pending.len().saturating_sub(1)))?;
         let is_token = |id: &u32| *id < features::FIRST;
         let is_plain =
             |&step: &usize| feeds[step].pending.len() == 1 && !feeds[step].is_fixed && is_token(&feeds[step].pending[0]);
@@ -393,9 +393,9 @@ impl Decoder {
         let decoder = self.clone();
         let make = move |()| {
             let plan = decoder.plan_together(&group);
-            // Steps may join where no piece can ride with them, and none without an adapter.
+            // Steps may join where no piece can join them, and none without an adapter.
             if group.piece.is_none() && group.plain.is_none() {
-                decoder.together.made(&plan);
+                decoder.together.note_plan(&plan);
             }
             decoder.together.is_making.store(false, Ordering::Relaxed);
         };
@@ -405,7 +405,7 @@ impl Decoder {
     }
 
     /// Has the model see the last token that is pending of each sequence, and guesses, as many as the steps have tokens for, and a piece of a
-    /// prompt, if one rides with them; the logits after the steps.
+    /// prompt, if one joins them; the logits after the steps.
     ///
     /// # Errors
     /// Those of running the plan: then the sequences are as before.
@@ -428,7 +428,7 @@ impl Decoder {
                 sequence.given = lent.as_ref().unwrap_or(&like.sequence.given).clone();
             }
         }
-        let tokens: Vec<Vec<u32>> = feeds.iter().map(|feed| filled_up(&feed.pending, &feed.guesses, extent.tokens)).collect();
+        let tokens: Vec<Vec<u32>> = feeds.iter().map(|feed| padded_tokens(&feed.pending, &feed.guesses, extent.tokens)).collect();
         let none = vec![0; extent.tokens];
         let fed = feeds.iter_mut().zip(&tokens).map(|(feed, tokens)| (&mut feed.sequence, &tokens[..], true));
         let all = fed.chain(empty.iter_mut().map(|sequence| (sequence, &none[..], false))).take(*sequences);
@@ -491,11 +491,11 @@ impl Decoder {
     }
 }
 
-/// How many of at most so many tokens of a prompt ride with the steps of others, if any do: few numbers, since each has plans.
-pub(super) fn riding(most: usize) -> Option<usize> {
+/// How many of at most so many tokens of a prompt join the steps of others, if any do: few numbers, since each has plans.
+pub(super) fn joined_size(most: usize) -> Option<usize> {
     let power = 1 << most.checked_ilog2()?;
     let half = power + power / 2;
-    Some(if half <= most { half } else { power }.min(MOST_RIDING)).filter(|size| *size >= LEAST_RIDING)
+    Some(if half <= most { half } else { power }.min(MOST_JOINED)).filter(|size| *size >= LEAST_JOINED)
 }
 
 /// What steps work on in a way, the longest of which has so many tokens before it.
@@ -527,7 +527,7 @@ mod tests {
     #[test]
     fn pieces_ride_in_few_sizes() {
         assert_eq!(
-            [0, 1, 2, 3, 5, 6, 11, 12, 31, 64, 1000].map(riding),
+            [0, 1, 2, 3, 5, 6, 11, 12, 31, 64, 1000].map(joined_size),
             [None, None, Some(2), Some(3), Some(4), Some(6), Some(8), Some(12), Some(16), Some(16), Some(16)]
         );
     }

@@ -74,8 +74,8 @@ pub fn compile(vocabulary: &Vocabulary, kind: Kind, text: &str) -> Result<Start,
             }
             // Classes are those of JavaScript.
             let regex = regex_to_lark(text, "dws");
-            let made = parser(vocabulary, TopLevelGrammar::from_lark(format!("start: /{regex}/")));
-            made.map_err(|error| of_regex(&error).to_owned())?
+            let parsed = parser(vocabulary, TopLevelGrammar::from_lark(format!("start: /{regex}/")));
+            parsed.map_err(|error| of_regex(&error).to_owned())?
         }
         Kind::Grammar => {
             require_shallow(text)?;
@@ -97,8 +97,8 @@ pub fn parser_of_schema(vocabulary: &Vocabulary, schema: &Value) -> Result<Token
 }
 
 fn parser(vocabulary: &Vocabulary, grammar: TopLevelGrammar) -> Result<TokenParser, String> {
-    let made = crate::guard::caught(|| vocabulary.factory.create_parser(grammar).map_err(|error| format!("{error:#}")));
-    made.map_err(|error| error.trim().to_owned())
+    let parsed = crate::guard::caught(|| vocabulary.factory.create_parser(grammar).map_err(|error| format!("{error:#}")));
+    parsed.map_err(|error| error.trim().to_owned())
 }
 
 /// Without the grammar that is made of a regular expression, and places in it.
