@@ -6,8 +6,8 @@ use crate::gemm::packing::interleave;
 use crate::isa::Loop;
 use std::ops::Range;
 
-/// Pairs of a column that are turned at a time.
-const TURNED_PAIRS: usize = 64;
+/// Pairs of a column that are transposed at a time.
+const TRANSPOSED_PAIRS: usize = 64;
 
 /// As [`pack_panel`](crate::gemm::packing::pack_panel), but of pairs, for a panel of `width`.
 ///
@@ -32,14 +32,21 @@ pub fn pack_panel(
     if strides[0] != 1 || strides[1] == 1 {
         return gemm.isa.run_loop(Rows { count, width, depth, elements, strides, panel });
     }
-    let mut turned = [0f32; MOST_COLUMNS * TURNED_PAIRS];
-    for first in (0..steps).step_by(TURNED_PAIRS) {
-        let some = TURNED_PAIRS.min(steps - first);
+    let mut transposed = [0f32; MOST_COLUMNS * TRANSPOSED_PAIRS];
+    for first in (0..steps).step_by(TRANSPOSED_PAIRS) {
+        let some = TRANSPOSED_PAIRS.min(steps - first);
         let (numbers, depth) = (&elements[2 * first..], (2 * some).min(depth - 2 * first));
-        RoundRows { rows: count, depth, numbers, strides: [strides[1], 1], pairs: &mut turned, pairs_stride: TURNED_PAIRS }
-            .compute(gemm);
+        RoundRows {
+            rows: count,
+            depth,
+            numbers,
+            strides: [strides[1], 1],
+            pairs: &mut transposed,
+            pairs_stride: TRANSPOSED_PAIRS,
+        }
+        .compute(gemm);
         let to = &mut panel[first * width..][..some * width];
-        interleave(&turned, TURNED_PAIRS, count, some, to, width);
+        interleave(&transposed, TRANSPOSED_PAIRS, count, some, to, width);
         if count < width {
             to.chunks_exact_mut(width).for_each(|row| row[count..].fill(0.0));
         }

@@ -422,7 +422,7 @@ pub fn softplus<V: Vector>(x: V) -> V {
     x.max(V::splat(0.0)).add(logarithm)
 }
 
-/// Angles up to which [`turns`] is exact enough.
+/// Angles up to which [`quarter_turns`] is exact enough.
 const FARTHEST: f32 = 8192.0;
 
 /// Whether all angles are near enough for vectors. What is not a number is; infinity is not.
@@ -437,7 +437,7 @@ fn are_reduced(angles: &[f32]) -> bool {
 /// a multiple of a quarter, and must have all its digits. The first two parts, and the coefficients of the polynomials, are those of
 /// the Cephes library.
 #[inline(always)]
-fn turns<V: Vector>(x: V) -> (V, V) {
+fn quarter_turns<V: Vector>(x: V) -> (V, V) {
     let quarters = x.mul(V::splat(std::f32::consts::FRAC_2_PI)).nearest();
     let rest = quarters.mul_add(V::splat(-1.570_312_5), x);
     let rest = quarters.mul_add(V::splat(-4.837_513e-4), rest);
@@ -455,23 +455,23 @@ fn sin_of<V: Vector>(quarters: V, rest: V) -> V {
     // From 0 to 3; whether it is 2 or 3; whether it is 1 or 3.
     let whole = quarters.mul_add(V::splat(0.25), V::splat(-0.375)).nearest();
     let quarter = whole.mul_add(V::splat(-4.0), quarters);
-    let turned = quarter.mul_add(V::splat(0.5), V::splat(-0.25)).nearest();
-    let odd = turned.mul_add(V::splat(-2.0), quarter);
+    let half_turns = quarter.mul_add(V::splat(0.5), V::splat(-0.25)).nearest();
+    let odd = half_turns.mul_add(V::splat(-2.0), quarter);
     let value = odd.if_below(V::splat(0.5), sine, cosine);
-    value.mul(turned.mul_add(V::splat(-2.0), V::splat(1.0)))
+    value.mul(half_turns.mul_add(V::splat(-2.0), V::splat(1.0)))
 }
 
 /// The sine of an angle that is not too far.
 #[inline(always)]
 fn sin<V: Vector>(x: V) -> V {
-    let (quarters, rest) = turns(x);
+    let (quarters, rest) = quarter_turns(x);
     x.abs().if_below(V::splat(1e-4), x, sin_of(quarters, rest))
 }
 
 /// The cosine.
 #[inline(always)]
 fn cos<V: Vector>(x: V) -> V {
-    let (quarters, rest) = turns(x);
+    let (quarters, rest) = quarter_turns(x);
     sin_of(quarters.add(V::splat(1.0)), rest)
 }
 

@@ -106,17 +106,17 @@ impl OnVectors for Scores<'_> {
                     }
                     sums[j] = sum;
                 }
-                let mut turned = V::transpose(sums);
+                let mut transposed = V::transpose(sums);
                 let mut half = V::LANES / 2;
                 while half > 0 {
                     for i in 0..half {
-                        turned[i] = turned[i].add(turned[half + i]);
+                        transposed[i] = transposed[i].add(transposed[half + i]);
                     }
                     half /= 2;
                 }
                 let scores = &mut scores[first..][..here];
                 // SAFETY: there is room for so many scores.
-                unsafe { turned[0].store_first(scores.as_mut_ptr(), here) };
+                unsafe { transposed[0].store_first(scores.as_mut_ptr(), here) };
             }
         }
     }

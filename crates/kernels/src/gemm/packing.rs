@@ -88,7 +88,7 @@ pub fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, t
                 // SAFETY: rows r to r + 3 and columns k to k + 3 are inside of both matrices, by the assertion above.
                 unsafe {
                     let from = from.as_ptr().add(r * from_stride + k);
-                    turn(from, from_stride, to.as_mut_ptr().add(k * to_stride + r), to_stride);
+                    transpose_square(from, from_stride, to.as_mut_ptr().add(k * to_stride + r), to_stride);
                 }
                 k += SIDE;
             }
@@ -106,7 +106,7 @@ pub fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, t
     }
 }
 
-/// The side of the squares that are turned in registers.
+/// The side of the squares that are transposed in registers.
 const SIDE: usize = 4;
 
 /// Transposes a square of 4 × 4 elements.
@@ -115,7 +115,7 @@ const SIDE: usize = 4;
 /// Both must have four rows of four elements, at these distances.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+unsafe fn transpose_square(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
     // SAFETY: the caller's promise; every CPU of the architecture has these instructions.
     unsafe {
@@ -136,15 +136,15 @@ unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: us
 /// Both must have four rows of four elements, at these distances.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+unsafe fn transpose_square(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     use crate::simd::neon::Neon;
     use crate::simd::vector::Vector;
     use crate::simd::vector_bundle::VectorBundle;
     // SAFETY: the caller's promise.
     unsafe {
         let lines = std::array::from_fn(|r| if r < SIDE { Neon::load(from.add(r * from_stride)) } else { Neon::splat(0.0) });
-        let turned = Neon::transpose(lines);
-        (0..SIDE).for_each(|k| turned[k].store(to.add(k * to_stride)));
+        let transposed = Neon::transpose(lines);
+        (0..SIDE).for_each(|k| transposed[k].store(to.add(k * to_stride)));
     }
 }
 
@@ -154,7 +154,7 @@ unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: us
 /// Both must have four rows of four elements, at these distances.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
-unsafe fn turn(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+unsafe fn transpose_square(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     for r in 0..SIDE {
         for k in 0..SIDE {
             // SAFETY: the caller's promise.

@@ -168,18 +168,18 @@ impl OnVectors for Units<'_> {
                     let one = columns.start + j;
                     // No closures: they may be left out of line, and are then compiled without the instruction set.
                     let mut sums = [V::splat(0.0); 4];
-                    let mut made = [V::splat(0.0); 4];
+                    let mut recurrent = [V::splat(0.0); 4];
                     for gate in 0..unit.gates() {
                         sums[gate] = load(input, gate * self.input.gates + unit_of_block);
                     }
                     for gate in 0..unit.gates_of(phase).len() {
-                        made[gate] = load(products, gate * self.products.gates + unit_of_block);
+                        recurrent[gate] = load(products, gate * self.products.gates + unit_of_block);
                     }
                     match unit {
                         Unit::Lstm { activations: [of_gate, of_cell, of_state], .. } => {
                             let cell = load::<V>(other, j);
                             for gate in 0..4 {
-                                sums[gate] = sums[gate].add(made[gate]);
+                                sums[gate] = sums[gate].add(recurrent[gate]);
                             }
                             if let Some(peephole) = &gates.peephole {
                                 for gate in 0..CELL {
@@ -196,22 +196,22 @@ impl OnVectors for Units<'_> {
                             store(next, j, state);
                         }
                         Unit::Gru { activations: [of_gate, of_new], reset_after: true, .. } => {
-                            let z = activate(*of_gate, sums[0].add(made[0]));
-                            let r = activate(*of_gate, sums[1].add(made[1]));
-                            let inside = made[NEW].add(load(&gates.inside, one));
+                            let z = activate(*of_gate, sums[0].add(recurrent[0]));
+                            let r = activate(*of_gate, sums[1].add(recurrent[1]));
+                            let inside = recurrent[NEW].add(load(&gates.inside, one));
                             let n = activate(*of_new, r.mul_add(inside, sums[NEW]));
                             let state = mix(z, n, load(hidden, j));
                             store(hidden, j, state);
                             store(next, j, state);
                         }
                         Unit::Gru { activations: [of_gate, _], .. } if phase == 0 => {
-                            let z = activate(*of_gate, sums[0].add(made[0]));
-                            let r = activate(*of_gate, sums[1].add(made[1]));
+                            let z = activate(*of_gate, sums[0].add(recurrent[0]));
+                            let r = activate(*of_gate, sums[1].add(recurrent[1]));
                             store(other, j, z);
                             store(next, j, r.mul(load(hidden, j)));
                         }
                         Unit::Gru { activations: [_, of_new], .. } => {
-                            let n = activate(*of_new, sums[NEW].add(made[0]));
+                            let n = activate(*of_new, sums[NEW].add(recurrent[0]));
                             let state = mix(load(other, j), n, load(hidden, j));
                             store(hidden, j, state);
                             store(next, j, state);

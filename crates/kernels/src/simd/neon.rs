@@ -138,7 +138,7 @@ impl Vector for Neon {
     #[inline(always)]
     fn transpose(lines: [Self; MOST_LANES]) -> [Self; MOST_LANES] {
         let [a, b, c, d, rest @ ..] = lines;
-        let turned = neon! {
+        let transposed = neon! {
             let doubles = |a, b| (vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b));
             let (even_low, even_high) = doubles(vtrn1q_f32(a.0, b.0), vtrn1q_f32(c.0, d.0));
             let (odd_low, odd_high) = doubles(vtrn2q_f32(a.0, b.0), vtrn2q_f32(c.0, d.0));
@@ -150,7 +150,7 @@ impl Vector for Neon {
             ]
             .map(|line| vreinterpretq_f32_f64(line))
         };
-        std::array::from_fn(|i| if i < 4 { Neon(turned[i]) } else { rest[i - 4] })
+        std::array::from_fn(|i| if i < 4 { Neon(transposed[i]) } else { rest[i - 4] })
     }
 }
 

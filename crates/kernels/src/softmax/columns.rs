@@ -7,7 +7,7 @@ use crate::isa::Isa;
 use crate::output::SharedOutput;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
-/// Rows that are turned together: whole vectors.
+/// Rows that are transposed together: whole vectors.
 pub const LINES: usize = 64;
 
 /// Some columns of one of several matrices.

@@ -119,16 +119,16 @@ fn across<V: Vector>(
 ) -> [f32; MOST_LANES] {
     let mut result = [0.0; MOST_LANES];
     if count > 2 {
-        let mut turned = V::transpose(vectors);
+        let mut transposed = V::transpose(vectors);
         let mut half = V::LANES / 2;
         while half > 0 {
             for i in 0..half {
-                turned[i] = of_vectors(turned[i], turned[half + i]);
+                transposed[i] = of_vectors(transposed[i], transposed[half + i]);
             }
             half /= 2;
         }
         // SAFETY: there is room for the widest vector.
-        unsafe { turned[0].store(result.as_mut_ptr()) };
+        unsafe { transposed[0].store(result.as_mut_ptr()) };
         return result;
     }
     for (vector, result) in vectors.iter().zip(&mut result).take(count) {
