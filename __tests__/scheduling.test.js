@@ -6,9 +6,10 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const { ml, MLGraphBuilder } = require('webnn-node');
 const { generate } = require('webnn-node/generate');
 const { loadOnnx } = require('webnn-node/onnx');
+const { InferenceSession, Tensor } = require('webnn-node/onnxruntime');
 const { buildAdder, createTensors, float32, read, useContext } = require('./adder.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
-const { writeModel } = require('./onnx/write.js');
+const { tensor, writeModel } = require('./onnx/write.js');
 
 const held = useContext({ accelerated: false, numThreads: 2 });
 const SIZE = 256;
@@ -264,6 +265,53 @@ describe('models', () => {
     expect(results.map(({ value, reason }) => value?.y.data[0] ?? reason.name)).toEqual([1, 2, 'QuotaExceededError']);
     await model.run(rows(1, 1));
     context.destroy();
+  });
+});
+
+describe('sessions of webnn-node/onnxruntime', () => {
+  const PRODUCTS = 20;
+  const names = Array.from({ length: PRODUCTS + 1 }, (_, i) => `v${i}`);
+  const identity = new Float32Array(SIZE * SIZE);
+  for (let i = 0; i < SIZE; i++) identity[i * (SIZE + 1)] = 1;
+  const bytes = writeModel({
+    opset: 17,
+    inputs: [{ name: names[0], type: 'float', shape: [SIZE, SIZE] }],
+    outputs: [{ name: names[PRODUCTS], type: 'float', shape: [SIZE, SIZE] }],
+    initializers: [tensor('one', 'float', [SIZE, SIZE], identity)],
+    nodes: names.slice(1).map((name, i) => ({ op: 'MatMul', inputs: [names[i], 'one'], outputs: [name] })),
+  });
+  const feeds = (value) => ({ [names[0]]: new Tensor('float32', ones().fill(value), [SIZE, SIZE]) });
+  const result = async (run) => (await run)[names[PRODUCTS]].data[0];
+
+  test('run() takes both, instead of what the context says', async () => {
+    const { context, x, others: [y] } = await setUp(1, { numThreads: 1, priority: 'low', timeout: 60_000 });
+    const long = await buildSteps(context, 200);
+    const session = await InferenceSession.create(bytes, { executionProviders: [{ name: 'webnn', context }] });
+    const order = [];
+    context.dispatch(long, { x }, { y }, { priority: 'normal' });
+    const of = async (value, options) => {
+      expect(await result(session.run(feeds(value), options))).toBe(value);
+      order.push(value);
+    };
+    const overdue = caught(session.run(feeds(7), { timeout: 0 }));
+    await Promise.all([of(1), of(2, { priority: 'normal' }), of(3, { tag: 'urgent', priority: 'high' }), of(4, { priority: 'low', timeout: 50_000 })]);
+    expect(order).toEqual([3, 2, 1, 4]);
+    expect(await overdue).toMatchObject({ name: 'TimeoutError', message: expect.stringContaining('it had not begun after 0 ms (timeout)') });
+    await session.release();
+    context.destroy();
+  });
+
+  test.each([
+    [{ priority: 'urgent' }, "runOptions.priority must be 'high', 'normal' or 'low', found 'urgent'"],
+    [{ priority: null }, 'runOptions.priority must be'],
+    [{ timeout: -1 }, 'runOptions.timeout must be a number of milliseconds from 0, found -1'],
+    [{ timeout: '5' }, 'runOptions.timeout must be'],
+  ])('%p is refused', async (options, message) => {
+    const session = await InferenceSession.create(bytes);
+    const error = await caught(session.run(feeds(1), options));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(message);
+    await session.release();
   });
 });
 

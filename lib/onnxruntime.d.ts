@@ -1,7 +1,7 @@
 /** The interface of onnxruntime-node on this engine: an extension of this package, `webnn-node/onnxruntime`. */
 
 import type { Env } from 'onnxruntime-common';
-import type { MLFPMath, MLPerformanceHint } from '../index.js';
+import type { MLFPMath, MLPerformanceHint, MLPriority } from '../index.js';
 import type { OnnxBatching, OnnxBatchingOptions } from './onnx.js';
 
 export * from 'onnxruntime-common';
@@ -49,6 +49,10 @@ declare module 'onnxruntime-common' {
     interface RunOptions {
       /** Cancels the run, which then rejects with the signal's reason. */
       signal?: AbortSignal;
+      /** Of waiting runs the more urgent go first, as in `model.run()`. The default is that of the context. */
+      priority?: MLPriority;
+      /** Milliseconds from the call. A run that has not begun by then rejects with a `TimeoutError`. */
+      timeout?: number;
     }
   }
 }

@@ -8,7 +8,7 @@ const { unreadOf } = require('../onnx/unread.js');
 const { Named, put } = require('../onnx/named.js');
 const { DEVICE } = require('../onnx/places.js');
 const { watched } = require('../onnx/watch.js');
-const { USUAL, isScheduled, scheduleOf } = require('../scheduling.js');
+const { isScheduled, scheduleOf } = require('../scheduling.js');
 const { Tensor } = require('./common.js');
 const { ELEMENTS, heldBy } = require('./elements.js');
 const { plain } = require('./errors.js');
@@ -101,7 +101,7 @@ class SessionHandler {
   async run(feeds, fetches, options) {
     this.#requireSession();
     const given = this.#read(feeds, fetches);
-    const { watching, requireWanted } = runOptions(options);
+    const { watching, requireWanted, schedule } = runOptions(options);
     const { values, targets } = given;
     for (let i = 0; i < values.length; i++) checkValue('input', this.#inputs[i], values[i]);
     for (const [name, { value }] of targets) checkValue('output', this.#outputs.get(name), value);
@@ -110,7 +110,7 @@ class SessionHandler {
     this.#runs++;
     let results;
     try {
-      results = await this.#watched(watching, given, began);
+      results = await this.#watched(watching, scheduleOf(this.#model.contextState, schedule), given, began);
     } finally {
       this.#runs--;
       letGo();
@@ -139,10 +139,8 @@ class SessionHandler {
     return { values, names, targets };
   }
 
-  #watched(watching, given, began) {
+  #watched(watching, schedule, given, began) {
     const profile = this.#profile;
-    // As the context's runs are.
-    const schedule = scheduleOf(this.#model.contextState, USUAL);
     if (profile === undefined && watching === undefined && !isScheduled(schedule)) return this.#compute(given, 0);
     const work = (watch, life) => this.#compute(given, watch, life, schedule.priority);
     return watched(watching, work, profile && ((steps) => profile.steps(steps, began)), schedule);

@@ -46,6 +46,9 @@ export async function ofThisEngine(context: MLContext, device: MLGPUDevice, sign
   const x = ort.Tensor.fromMLTensor(tensor, { dataType: 'float32', dims: [4] });
   await session.run({ x, nibbles: new ort.Tensor('int4', new Uint8Array(2), [4]) }, { signal });
   await session.run({ x }, ['y'], { signal, terminate: false });
+  await session.run({ x }, ['y'], { priority: 'high', timeout: 100, tag: 'urgent' });
+  // @ts-expect-error: there is no such priority
+  await session.run({ x }, { priority: 'urgent' });
   // @ts-expect-error: there is no such mode
   await InferenceSession.create('model.onnx', { executionProviders: [{ name: 'cpu', fpMath: 'fast' }] });
   for await (const { id } of generate(session, [1, 2], { signal })) console.log(id);
