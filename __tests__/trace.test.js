@@ -117,6 +117,21 @@ test('it has the operators of the steps of generate()', () => {
 
 test('it has the steps of dispatch() and compute()', () => {
   expect(program(dispatchAndCompute, 'context.json')).toMatchObject({ status: 0, stderr: '' });
-  const steps = of(JSON.parse(read('context.json')), 'step').map(({ name, args }) => [name, args.model]);
-  expect(steps).toEqual([['add', 'dispatched'], ['add', 'computed']]);
+  const steps = of(JSON.parse(read('context.json')), 'step');
+  expect(steps.map(({ name, args }) => [name, args.model])).toEqual([['add', 'dispatched'], ['add', 'computed']]);
+  // What they are compared with.
+  for (const { args } of steps) expect([args.peak?.gflops > 0, args.peak?.gbs > 0]).toEqual([true, true]);
+});
+
+test('it has what is computed between the parts of a split model', () => {
+  const nodes = [
+    { op: 'NonZero', name: 'cut', inputs: ['x'], outputs: ['i'] },
+    { op: 'Cast', name: 'cast', inputs: ['i'], outputs: ['y'], attributes: { to: 1 } },
+  ];
+  fs.writeFileSync(path.join(folder, 'split.onnx'), writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: [4] }], outputs: [{ name: 'y' }], nodes }));
+  const body = `const split = await loadOnnx(context, 'split.onnx', { label: 'split' });
+    await split.run({ x: Float32Array.of(0, 1, 0, 1) });`;
+  expect(program(body, 'split.json')).toMatchObject({ status: 0, stderr: '' });
+  const steps = of(JSON.parse(read('split.json')), 'step').filter(({ args }) => args.model === 'split');
+  expect(steps.map(({ name, args }) => [name, args.implementation])).toEqual(expect.arrayContaining([['NonZero', 'between parts']]));
 });

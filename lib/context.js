@@ -375,7 +375,7 @@ const dispatchEntry = (label) => ({ operator: 'dispatch', label, context: undefi
 function dispatchWatched(context, graph, tensors, label, schedule) {
   schedule.signal?.throwIfAborted();
   const leave = context.queue?.enter('dispatch', label);
-  const entry = { ...dispatchEntry(label), ended: leave };
+  const entry = { ...dispatchEntry(label), peak: context.peak, ended: leave };
   let done;
   try {
     done = beginWatched(entry, schedule, (request, watch) => {
@@ -558,7 +558,7 @@ function contextState(handle, accelerated, device, label, timeline) {
   return {
     handle, accelerated, device, label, order: new Order(timeline),
     fpMath: 'strict', lost: false, limits: undefined, leavesCore: true, habits: undefined, gpuDevice: undefined,
-    priority: NORMAL, timeout: undefined, queue: undefined, delayed: new Set(), cache: folderOfEnvironment(),
+    priority: NORMAL, timeout: undefined, queue: undefined, delayed: new Set(), peak: undefined, cache: folderOfEnvironment(),
   };
 }
 

@@ -7,9 +7,11 @@ const { createContext, createDeviceContext } = require('./context.js');
 const { cacheMember, folderOfEnvironment } = require('./disk-cache.js');
 const { Mismatch, conversionError } = require('./errors.js');
 const { construct, expose, illegalUnless, receiverOf } = require('./interface.js');
+const { withPeak } = require('./peak.js');
 const { performanceOption } = require('./performance.js');
 const { priorityMember, timeoutMember } = require('./scheduling.js');
 const { begin, settle } = require('./settle.js');
+const { trace } = require('./trace.js');
 const { argument, boolean, dictionary, enforcedUnsignedLong, enforcedUnsignedLongLong, enumeration, usvString } = require('./webidl.js');
 const { FP_MATH } = require('./fp-math.js');
 const { isGPUDevice } = require('./webgpu/device.js');
@@ -85,10 +87,11 @@ class ML {
           return createContext(created.context, created.accelerated, created.device, label, numThreads, fpMath, { priority, timeout, maxQueue, cache });
         },
       };
-      return begin(entry, (request) => {
+      const made = begin(entry, (request) => {
         const device = deviceType === undefined ? '' : DEVICE_TYPES[deviceType];
         native.createContext(request, device, POWER_PREFERENCES[powerPreference], accelerated, numThreads, label, fpMath, memoryLimit, performance);
       });
+      return trace === undefined ? made : made.then(withPeak);
     } catch (error) {
       return Promise.reject(error);
     }

@@ -3,12 +3,13 @@
 // What a machine can do, for a comparison with what steps do: measured by a product of matrices, and by an addition in much memory.
 
 const { performance } = require('node:perf_hooks');
-const native = require('../native.js');
-const { MLGraphBuilder } = require('../builder.js');
-const { destroyWatch } = require('../cancelling.js');
-const { toGraph } = require('../graph.js');
-const { createWatch } = require('../scheduling.js');
-const { begin } = require('../settle.js');
+const native = require('./native.js');
+const { MLGraphBuilder } = require('./builder.js');
+const { destroyWatch } = require('./cancelling.js');
+const { toContext } = require('./context.js');
+const { toGraph } = require('./graph.js');
+const { createWatch } = require('./scheduling.js');
+const { begin } = require('./settle.js');
 
 const SIZE = 384;
 /** More than the caches of a core hold. */
@@ -19,7 +20,7 @@ const [LONG, LEAST] = [80, 4];
 /** By the context, which has threads and a way to compute products of its own. @type {WeakMap<object, Promise<Peak | undefined>>} */
 const known = new WeakMap();
 
-/** @typedef {import('../onnx.d.ts').OnnxPeak} Peak */
+/** @typedef {import('./onnx.d.ts').OnnxPeak} Peak */
 
 /**
  * What the CPU can do with the threads of a context; nothing on a GPU, or where there is no memory to find out. It is measured once.
@@ -34,6 +35,16 @@ function peakOf(context, device) {
     known.set(context, peak);
   }
   return peak;
+}
+
+/**
+ * Measures it for the trace of the process, which compares the steps of a new context with it.
+ * @param {any} context an MLContext
+ */
+async function withPeak(context) {
+  const state = toContext(context);
+  state.peak = await peakOf(context, state.device);
+  return context;
 }
 
 async function measure(context) {
@@ -70,4 +81,4 @@ async function shortest(context, length, make) {
   return Math.min(...times);
 }
 
-module.exports = { peakOf };
+module.exports = { peakOf, withPeak };

@@ -24,6 +24,8 @@ export interface ContextState {
   queue: InstanceType<typeof import('./queue').Queue> | undefined;
   /** What waits for a timer before it begins: is called when the context is lost. */
   delayed: Set<() => void>;
+  /** What the CPU can do, where the process is traced. */
+  peak: import('./onnx.d.ts').OnnxPeak | undefined;
   /** The folder that keeps its graphs, packed and saved; '' where it was not asked for. */
   cache: string;
   /** Its threads leave a core to script. */
@@ -112,6 +114,8 @@ export interface Entry {
   label: string;
   /** Absent while it is the context that is being made. */
   context: ContextState | undefined;
+  /** Of the context, where the entry has none. */
+  peak?: import('./onnx.d.ts').OnnxPeak;
   /** What the native side reads or writes. */
   memory?: unknown;
   /** Whose destruction ends this. */

@@ -126,13 +126,13 @@ class Trace {
 
   /**
    * What notes the steps of work that begins now, if it has some.
-   * @param {{operator: string, label: string}} entry
+   * @param {import('./states').Entry} entry
    * @returns {((steps: import('./native').Step[]) => void) | undefined}
    */
-  noteOf({ operator, label }) {
+  noteOf({ operator, label, context, peak = context?.peak }) {
     if (operator !== 'dispatch' && operator !== 'compute') return undefined;
     const began = performance.now();
-    return (steps) => this.steps(label, began, stepsOf(steps), undefined);
+    return (steps) => this.steps(label, began, stepsOf(steps), peak);
   }
 
   /**

@@ -14,7 +14,7 @@ const { trace } = require('../trace.js');
  * @returns {((session: number) => void) | undefined}
  */
 function noteOf(model) {
-  const { profile, label, peak } = model;
+  const { profile, label, contextState } = model;
   if (profile === undefined && trace === undefined) return undefined;
   const began = performance.now();
   const note = profile && profileRun(profile);
@@ -22,7 +22,7 @@ function noteOf(model) {
     const steps = native.takeSequenceSteps(session);
     if (steps.length === 0) return;
     note?.(steps);
-    trace?.steps(label, began, stepsOf(steps), peak);
+    trace?.steps(label, began, stepsOf(steps), contextState.peak);
   };
 }
 

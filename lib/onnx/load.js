@@ -12,14 +12,12 @@ const { fpMathOption } = require('../fp-math.js');
 const { process } = require('../globals.js');
 const { begin } = require('../settle.js');
 const { quote, show, viewName } = require('../show.js');
-const { trace } = require('../trace.js');
 const { emitWarning } = require('../warnings.js');
 const { argument } = require('../webidl.js');
 const { externalIntegrityOf, integrityOf } = require('./integrity.js');
 const { Model } = require('./model.js');
 const { createOnnxModel } = require('./onnx-model.js');
 const { batchingOptions, requireBytes, requireMemoryLimit } = require('./options.js');
-const { peakOf } = require('./peak.js');
 const { Progress } = require('./progress.js');
 const { refusal } = require('./refusal.js');
 const { findExternal, findSource } = require('./source.js');
@@ -173,7 +171,6 @@ async function modelOf(context, contextState, label, { handle, opened }, { anySc
   try {
     if (batching !== undefined) await model.joinRuns(batching);
     await model.planKnownShapes(NAME, anyScalars, life);
-    if (trace !== undefined) model.peak = await peakOf(context, contextState.device);
   } catch (error) {
     model.destroy();
     throw error;

@@ -49,8 +49,6 @@ class Model {
   whenClosed;
   /** Of runs that begin now. @type {import('./profile.js').OnnxProfile | undefined} */
   profile;
-  /** What the CPU can do, where the process is traced. @type {import('../onnx.d.ts').OnnxPeak | undefined} */
-  peak;
   /** Joins runs. @type {import('./batching/index.js').Batching | undefined} */
   batching;
   /** @type {import('./inputs.js').Reading} */

@@ -9,7 +9,7 @@ const { show } = require('../show.js');
 const { createBindings } = require('./bindings.js');
 const { solveShapes } = require('./inputs.js');
 const { prepareOptions, runOptions } = require('./options.js');
-const { peakOf } = require('./peak.js');
+const { peakOf } = require('../peak.js');
 const { OnnxProfile, profileRun } = require('./profile.js');
 const { onAbort, watched } = require('./watch.js');
 

@@ -71,7 +71,7 @@ function watched(watching, work, tell = undefined, schedule = USUAL) {
  */
 function inTrace(model, options, work) {
   const began = performance.now();
-  const note = (steps) => trace.steps(model.label, began, stepsOf(steps), model.peak);
+  const note = (steps) => trace.steps(model.label, began, stepsOf(steps), model.contextState.peak);
   // What watches it already gets the steps, too.
   if (options.watch > 0) {
     noted.set(options.watch, note);
