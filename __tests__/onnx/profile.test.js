@@ -91,5 +91,28 @@ test('the steps of a split model are profiled, with the part that each is of', a
   expect(steps.map(({ label }) => label)).toEqual(expect.arrayContaining(['first', 'last']));
   const of = (wanted) => steps.find(({ label }) => label === wanted);
   expect(of('first').part).toBeLessThan(of('last').part);
+  // What is computed between the parts is there, in its place.
+  const cut = of('cut');
+  expect(cut).toMatchObject({ operator: 'NonZero', implementation: 'between parts', text: 'NonZero [4] -> [1,2] "cut"', dataType: 'float32', multiplications: 0, bytes: 4 * 4 + 2 * 8, sources: [] });
+  expect([cut.part > of('first').part, cut.part < of('last').part]).toEqual([true, true]);
+  expect(cut.began).toBeGreaterThanOrEqual(of('first').began + of('first').ms);
+  expect(cut.began + cut.ms).toBeLessThanOrEqual(of('last').began);
+  expect(cut.thread).toMatch(/^webnn /);
+  context.destroy();
+});
+
+const values = (name, type, shape) => ({ name, type, shape });
+test.each([
+  ['Unique', { inputs: [values('x', 'float', [6])], nodes: [{ op: 'Unique', name: 'n', inputs: ['x'], outputs: ['y'] }] }],
+  ['NonZero', { inputs: [values('x', 'float', [6]), values('c', 'bool', [6])], nodes: [{ op: 'Compress', name: 'n', inputs: ['x', 'c'], outputs: ['y'] }] }],
+  ['RandomUniform', { inputs: [values('x', 'float', [6])], nodes: [{ op: 'RandomUniform', name: 'n', inputs: [], outputs: ['r'], attributes: { shape: [6] } }, { op: 'Add', name: 'sum', inputs: ['x', 'r'], outputs: ['y'] }] }],
+  ['Multinomial', { inputs: [values('x', 'float', [1, 6])], nodes: [{ op: 'Multinomial', name: 'n', inputs: ['x'], outputs: ['y'], attributes: { sample_size: 3 } }] }],
+])('%s between the parts of a model is in its profile', async (operator, { inputs, nodes }) => {
+  const context = await ml.createContext({ deviceType: 'cpu' });
+  const model = await loadOnnx(context, writeModel({ opset: 17, inputs, outputs: [{ name: 'y' }], nodes }));
+  const profile = model.profile();
+  const given = { x: Float32Array.of(3, 1, 3, 0, 1, 2), c: Uint8Array.of(1, 0, 1, 0, 0, 1) };
+  await model.run(Object.fromEntries(inputs.map(({ name }) => [name, given[name]])));
+  expect(profile.runs[0].steps.filter(({ implementation }) => implementation === 'between parts').map((step) => step.operator)).toEqual([operator]);
   context.destroy();
 });

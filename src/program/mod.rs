@@ -9,6 +9,7 @@
 //! that stay on the device stay there.
 
 mod batch;
+mod between;
 mod caches;
 pub mod decoder;
 mod plan_cache;

@@ -1,5 +1,6 @@
 //! A run: from part to part, until the model's outputs are there.
 
+use super::between::StepBetween;
 use super::timeline_handle::{self, Failures, OwnedTensor};
 use super::values::{Held, Key, Values, find, held_element};
 use super::{CompiledPart, Program, too_large};
@@ -495,9 +496,13 @@ impl Run {
     /// Computes a step that is an operator.
     fn evaluate(&mut self, step: &Step, values: &Values) -> Result<Vec<Held>> {
         let input = |name: &Option<String>| name.as_ref().map(|name| self.tensor(find(values, name)?)).transpose();
-        let inputs = step.inputs.iter().map(input).collect::<Result<_>>()?;
+        let inputs = step.inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
         let Program { loaded, limits, bounds, .. } = &*self.program;
+        let watched = self.watch.wants_steps().then(|| StepBetween::begin(step, inputs.iter().flatten()));
         let tensors = evaluate(step, inputs, loaded, limits, bounds, &mut self.random)?;
+        if let Some(watched) = watched {
+            watched.end(&self.watch, &tensors);
+        }
         self.afford(tensors.iter().map(|tensor| tensor.bytes.len()).fold(0, usize::saturating_add))?;
         Ok(tensors.into_iter().map(|tensor| Held::Host { tensor, known: false }).collect())
     }
