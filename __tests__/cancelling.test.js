@@ -265,6 +265,25 @@ describe('models', () => {
     });
   }
 
+  test('run() may be aborted between its end and the moment in which its caller hears of it', async () => {
+    const small = await loadOnnx(held.context, writeModel({ opset: 17, inputs: [{ name: 'x', type: 'float', shape: [4] }], outputs: [{ name: 'y' }], nodes: [{ op: 'Neg', inputs: ['x'], outputs: ['y'] }] }));
+    const x = Float32Array.of(1, 2, 3, 4);
+    // Runs that end together: after the end of one the other is aborted, so many promises later.
+    for (let promises = 0; promises < 30; promises++) {
+      const controller = new AbortController();
+      const reason = new Error('late');
+      const runs = [small.run({ x }), small.run({ x }, { signal: controller.signal })];
+      const aborted = runs[0].then(async () => {
+        for (let i = 0; i < promises; i++) await undefined;
+        controller.abort(reason);
+      });
+      const result = await runs[1].then(({ y }) => [...y.data], (error) => error);
+      expect(result === reason ? [-1, -2, -3, -4] : result).toEqual([-1, -2, -3, -4]);
+      await aborted;
+    }
+    small.destroy();
+  });
+
   test('loadOnnx() ends', async () => {
     const { signal, reason, abort } = aborting();
     const loading = caught(loadOnnx(held.context, endless(1), { signal }));

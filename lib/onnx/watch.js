@@ -87,7 +87,10 @@ async function under(watching, work, tell, schedule) {
   const watch = createWatch(schedule, tell !== undefined || trace !== undefined);
   const life = new Life(watch);
   const result = work(watch, life);
+  let unwatch;
   const end = () => {
+    // The caller may abort before it hears of the end.
+    unwatch?.();
     const note = noted.get(watch);
     if (tell !== undefined || note !== undefined) {
       const steps = native.takeSteps(watch);
@@ -109,7 +112,6 @@ async function under(watching, work, tell, schedule) {
   if (watching === undefined && schedule.timeout === undefined) return ended;
   // The caller may have stopped waiting.
   ended.catch(() => {});
-  let unwatch;
   life.stopped = new Promise((_, reject) => {
     const stop = (reason) => {
       life.end();
