@@ -16,7 +16,7 @@ const { readInputs } = require('./inputs.js');
 const { findAxes, madeUpShapes } = require('./joinable.js');
 const { findLengths } = require('./lengths.js');
 const { Named } = require('./named.js');
-const { deliver } = require('./places.js');
+const { deliver, usesDevice } = require('./places.js');
 const { Plans } = require('./plans.js');
 const { startRun } = require('./run.js');
 const { inTrace } = require('./watch.js');
@@ -77,8 +77,8 @@ class Model {
     this.outputs = opened.outputs.map(signatureOf);
     /** Whether it takes or gives sequences or optional values. */
     this.hasLists = [...opened.inputs, ...opened.outputs].some(([, , , , isSequence, isOptional]) => isSequence || isOptional);
-    /** Whether its runs can be steps of a decoder: results of caches can be kept where graphs run on memory. */
-    this.hasSteps = opened.hasSteps && contextState.device === 'cpu';
+    /** Whether its runs can be steps of a decoder, whose caches stay where they are. */
+    this.hasSteps = opened.hasSteps;
     /** By the outputs that are written into caches of a fixed size: the inputs that these are. @type {Map<string, string>} */
     this.pastOf = new Map(opened.fixedCaches);
     const { producer, producerVersion, version, domain, description, graphName, metadata } = opened;
@@ -214,7 +214,7 @@ class Model {
   }
 
   async #runNow(given, options) {
-    const mayBeStep = this.hasSteps && options.seed === undefined && options.maxBytes === undefined;
+    const mayBeStep = this.hasSteps && options.seed === undefined && options.maxBytes === undefined && this.#canStep(given, options);
     const plan = mayBeStep ? undefined : this.#find(given);
     this.enter();
     plan?.enter();
@@ -226,6 +226,11 @@ class Model {
     }
   }
 
+  /** A step works on memory, and on a CPU that is what tensors have. Those of a GPU are computed with where they are. */
+  #canStep({ hasTensors }, { places }) {
+    return this.contextState.device === 'cpu' || !(hasTensors || usesDevice(places));
+  }
+
   /** The plan for these shapes, if there is one. */
   #find(given) {
     return this.only ?? this.plans.find(given);
@@ -234,7 +239,6 @@ class Model {
   /** A run for which something may have to be found out or made first. */
   async #prepareAndRun(given, options, mayBeStep) {
     if (mayBeStep) {
-      // A step works on memory, and on a CPU that is what tensors have.
       const readable = given.hasTensors ? await given.readTensors(this.context) : given;
       if (readable !== undefined && (stepFits(this, readable) ?? (await prepareStep(this, readable.own())))) return await this.#runStep(readable, options);
     }

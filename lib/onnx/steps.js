@@ -1,6 +1,7 @@
 'use strict';
 
-// Runs of models with caches on the CPU. A cache stays on the native side: a run appends to it, and the next run takes it as a past without a copy.
+// Runs of models with caches. A cache stays on the native side, on a GPU in its memory: a run appends to it, and the next run takes it as a past
+// without a copy.
 
 const native = require('../native.js');
 const { dataTypes } = require('../descriptor.js');

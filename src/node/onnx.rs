@@ -207,9 +207,10 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let cache_folder = call.string(18)?;
     let maps = call.scope.as_boolean(call.value(19))?;
     let watch = compute::watch(call, 20)?;
-    let (limits, usage, timeline, is_wanted, of_context) = environment.with_context(context, |context| {
+    let (limits, usage, timeline, is_wanted, of_context, is_on_foreign) = environment.with_context(context, |context| {
         let timeline = TimelineHandle::new(context.sender(), context.attempts(), context.numbers(), context.has_own_memory()?);
-        Ok((context.limits()?, context.usage()?, timeline, context.watcher(), context.fp_math))
+        let is_on_foreign = context.device_tasks().is_some();
+        Ok((context.limits()?, context.usage()?, timeline, context.watcher(), context.fp_math, is_on_foreign))
     })?;
     let usage = Arc::new(Usage::of_model(&usage, memory_limit));
     let fp_math = if fp_math_name.is_empty() { of_context } else { fp_math(&fp_math_name)? };
@@ -255,8 +256,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             } else {
                 loaded.outputs()?
             };
-            // Without them it runs as others do.
-            let steps = if unknown.is_empty() { Steps::of(&loaded, &bounds, &counted).ok().flatten() } else { None };
+            // Without them it runs as others do. Script reads caches without returning, so no device of its own can have them.
+            let steps =
+                if unknown.is_empty() && !is_on_foreign { Steps::of(&loaded, &bounds, &counted).ok().flatten() } else { None };
             let has_only_tensors = loaded.has_only_tensors()?;
             watch.check()?;
             Ok((loaded, unknown, outputs, steps, has_only_tensors, shared))

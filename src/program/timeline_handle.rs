@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use crate::error::{Error, Kind, Result};
-use crate::graph::Descriptor;
+use crate::graph::{DataType, Descriptor};
 use crate::host_memory::HostBuffer;
 use crate::memory::{self, Bytes};
-use crate::timeline::{Done, GraphId, Task, TensorId, Watch};
+use crate::timeline::{Done, GraphId, Part, Task, TensorCopy, TensorId, Watch};
 use crossbeam_channel::bounded;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,6 +103,54 @@ impl OwnedTensor {
         self.is_given.store(true, Ordering::Relaxed);
         self.id
     }
+}
+
+impl OwnedTensor {
+    /// The contents. Waits for all that was asked for before.
+    ///
+    /// # Errors
+    /// Those of the timeline, and where there is no memory for them.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        self.timeline.read(&[self])?.pop().ok_or_else(|| Error::new(Kind::Operation, "nothing was read (internal error)"))
+    }
+
+    /// So many bytes from that one on, both in words. Waits as [`OwnedTensor::read`] does.
+    ///
+    /// # Errors
+    /// As [`OwnedTensor::read`].
+    pub fn read_part(&self, first: usize, length: usize) -> Result<Vec<u8>> {
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let failures = Failures::default();
+        let part = self.timeline.tensor(&words(length), &failures)?;
+        let copy = TensorCopy { from: Part { tensor: self.id, first }, to: Part { tensor: part.id, first: 0 }, length };
+        let copied = self.timeline.wait_for(|done| Task::Copy { copies: vec![copy], done });
+        // Why there is no tensor is worth more than that there is none.
+        failures.check().and(copied)?;
+        part.read()
+    }
+
+    /// Writes bytes from that one on, in words. Waits for that.
+    ///
+    /// # Errors
+    /// Those of the timeline, and where there is no memory for a copy.
+    pub fn write_part(&self, first: usize, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let failures = Failures::default();
+        let part = self.timeline.upload(&words(bytes.len()), bytes, &failures)?;
+        let copy =
+            TensorCopy { from: Part { tensor: part.id, first: 0 }, to: Part { tensor: self.id, first }, length: bytes.len() };
+        let copied = self.timeline.wait_for(|done| Task::Copy { copies: vec![copy], done });
+        failures.check().and(copied)
+    }
+}
+
+/// What a part of a tensor is by itself.
+fn words(length: usize) -> Descriptor {
+    Descriptor::new(DataType::Uint32, [(length / 4) as u32])
 }
 
 impl Drop for OwnedTensor {

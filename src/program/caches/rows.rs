@@ -120,7 +120,7 @@ impl Frozen {
         let Some(mut template) = Template::new(first).filter(|_| !all.is_empty()) else { return Ok(None) };
         for (rows, layout) in all.iter().zip(&layouts) {
             let write = |bytes: &[u8]| template.write(layout.first + layout.padding * layout.row, &bytes[..count * layout.row]);
-            let Some(()) = rows.read(0, write).transpose()? else { return Ok(None) };
+            rows.read(0, write)??;
         }
         let template = Arc::new(template);
         let frozen = all.iter().zip(layouts).map(|(rows, layout)| {
@@ -255,15 +255,23 @@ impl Clone for Rows {
 }
 
 impl Rows {
-    /// Rows in the host's memory that `write` fills, with room for those of a step. `like` is a value whose rows come first.
+    /// Rows that `write` fills, with room for those of a step. `like` is a value whose rows come first. Waits for a device that has them.
     ///
     /// # Errors
-    /// `UnknownError` when there is no memory for them.
+    /// `UnknownError` when there is no memory for them; those of the device.
     pub fn filled(like: &Descriptor, span: &Span, allocator: Allocator<'_>, write: impl FnOnce(&mut [u8])) -> Result<Rows> {
         let (room, row) = (Room::new(like, span, allocator)?, row_of(like));
-        let Memory::Host(memory) = &*room.memory else { return Err(refused("a cache on the host for a device")) };
-        // SAFETY: the memory is nobody else's yet.
-        write(unsafe { memory.part_mut(room.padding * row, span.had * row) });
+        match &*room.memory {
+            // SAFETY: the memory is nobody else's yet.
+            Memory::Host(memory) => write(unsafe { memory.part_mut(room.padding * row, span.had * row) }),
+            Memory::Device(tensor) => {
+                let mut bytes = Bytes::zeroed(span.had * row)?;
+                write(&mut bytes);
+                // Why there is no tensor is worth more than that there is none.
+                let written = tensor.write_part(room.padding * row, &bytes);
+                allocator.failures.check().and(written)?;
+            }
+        }
         Ok(Rows { store: Store::new(like, room, span.had, allocator.usage), count: span.had })
     }
 
@@ -304,17 +312,21 @@ impl Rows {
         }
     }
 
-    /// Lends the bytes of the rows from that one on; nothing where they are on a device.
-    pub fn read<T>(&self, from: usize, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    /// Lends the bytes of the rows from that one on. Of those on a device they are a copy, for which this waits.
+    ///
+    /// # Errors
+    /// Those of the device, and where there is no memory for a copy.
+    pub fn read<T>(&self, from: usize, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let (memory, padding) = {
             let state = self.store.lock();
             (state.room.memory.clone(), state.room.padding)
         };
         let row = self.store.row;
+        let (first, length) = ((padding + from) * row, (self.count - from) * row);
         match &*memory {
             // SAFETY: rows that somebody has are never written.
-            Memory::Host(memory) => Some(look(unsafe { memory.part((padding + from) * row, (self.count - from) * row) })),
-            Memory::Device(_) => None,
+            Memory::Host(memory) => Ok(look(unsafe { memory.part(first, length) })),
+            Memory::Device(tensor) => tensor.read_part(first, length).map(|bytes| look(&bytes)),
         }
     }
 }

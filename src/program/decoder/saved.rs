@@ -147,7 +147,9 @@ fn write(file: &mut dyn Write, cache_type: CacheType, all: &[(Sequence, Vec<Rows
         for rows in caches {
             let length = sequence.tokens.len() * rows.row();
             let written = rows.read(0, |bytes| bytes.get(..length).map(|bytes| file.write_all(bytes)));
-            written.flatten().unwrap_or_else(|| Err(io::Error::other("there are not as many rows as tokens")))?;
+            written
+                .map_err(io::Error::other)?
+                .unwrap_or_else(|| Err(io::Error::other("there are not as many rows as tokens")))?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Results of a model that are kept for its next run, as script has them: the rows of caches, and states.
 #![allow(unsafe_code)]
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::memory::{Bytes, Charge, Usage, Use};
 use crate::program::caches::{HostMemory, Memory, Rows};
@@ -124,7 +124,7 @@ impl Value {
     /// What a cache is after the first rows.
     ///
     /// # Errors
-    /// `UnknownError` when there is no memory for them.
+    /// `UnknownError` when there is no memory for them; those of a device that has them.
     pub fn rest(&self, count: usize) -> Result<Option<Arc<Rest>>> {
         match &self.stored {
             Stored::Cache { rows, rest, .. } if rows.count() == count => Ok(rest.clone()),
@@ -133,10 +133,10 @@ impl Value {
         }
     }
 
-    /// The elements in script's order.
+    /// The elements in script's order. Waits for a device that has them.
     ///
     /// # Errors
-    /// `UnknownError` when there is no memory for them.
+    /// `UnknownError` when there is no memory for them; those of the device.
     pub fn read(&self) -> Result<Bytes> {
         let mut bytes = Bytes::zeroed(self.descriptor.byte_length())?;
         self.write_to(false, &mut bytes)?;
@@ -146,20 +146,17 @@ impl Value {
     /// Writes the elements in script's order over others, or, where these are what the run found that made this, those of its new rows.
     ///
     /// # Errors
-    /// `TypeError` for another number of bytes.
+    /// `TypeError` for another number of bytes; those of a device that has them.
     pub fn write_to(&self, is_past: bool, bytes: &mut [u8]) -> Result<()> {
         let length = self.descriptor.byte_length();
         if bytes.len() != length {
             return Err(Error::argument("outputs", format!("{} bytes", bytes.len()), length));
         }
-        let is_read = match &self.stored {
+        match &self.stored {
             Stored::State(memory) => match &**memory {
-                Memory::Host(memory) => {
-                    // SAFETY: nobody writes a state any more.
-                    bytes.copy_from_slice(unsafe { memory.part(0, length) });
-                    Some(())
-                }
-                Memory::Device(_) => None,
+                // SAFETY: nobody writes a state any more.
+                Memory::Host(memory) => bytes.copy_from_slice(unsafe { memory.part(0, length) }),
+                Memory::Device(tensor) => bytes.copy_from_slice(&tensor.read()?),
             },
             Stored::Cache { rows, had, axis, rest } => {
                 let order = Order::of(&self.descriptor, *axis);
@@ -169,10 +166,10 @@ impl Value {
                     write_rest(rest.as_deref(), rows.count() * order.inner, size * order.inner, bytes);
                 }
                 let from = if is_past { *had } else { 0 };
-                rows.read(from, |rows| order.write(rows, from, size, bytes))
+                rows.read(from, |rows| order.write(rows, from, size, bytes))?;
             }
-        };
-        is_read.ok_or_else(|| Error::new(Kind::NotSupported, "found a value on a device, allowed one in the host's memory"))
+        }
+        Ok(())
     }
 }
 
