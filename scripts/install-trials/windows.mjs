@@ -1,7 +1,7 @@
 // Windows, by Wine, with the node.exe of npm's package.
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { findZig, withTools } from '../package/tools.mjs';
+import { requireZig, withTools } from '../package/tools.mjs';
 import { inRepository } from '../repository.mjs';
 import { runTrial } from './runtimes.mjs';
 import { LeftOut, nodeOfVersion, succeed } from './surroundings.mjs';
@@ -15,8 +15,9 @@ const libraries = ['/usr/lib/x86_64-linux-gnu/wine', '/usr/lib/wine'].map((folde
 async function completeWine(folder) {
   const name = 'bcryptprimitives.dll';
   if (libraries.some((library) => existsSync(path.join(library, name)))) return;
-  const zig = await findZig();
-  if (zig === undefined) throw new LeftOut(`this Wine has no ${name}, and zig, which would compile a stand-in, was not found`);
+  const zig = await requireZig().catch((error) => {
+    throw new LeftOut(`this Wine has no ${name}, and zig, which would compile a stand-in, cannot be installed: ${error.message.split('\n')[0]}`);
+  });
   const [command, ...first] = zig;
   const source = inRepository('scripts', 'install-trials', 'process-prng.c');
   const args = ['cc', '-target', 'x86_64-windows-gnu', '-shared', '-s', '-o', path.join(folder, name), source, '-ladvapi32'];

@@ -6,7 +6,8 @@ import { inRepository } from '../repository.mjs';
 import { must, succeeds } from './command.mjs';
 import { targets } from './targets.mjs';
 
-const zigPackages = ['cargo-zigbuild==0.24.1', 'ziglang==0.17.1'];
+const zigLanguage = 'ziglang==0.17.1';
+const zigPackages = ['cargo-zigbuild==0.24.1', zigLanguage];
 const zopfliPackages = ['zopfli==0.4.3'];
 const folder = inRepository('target', 'package', 'python');
 const libnode = inRepository('target', 'package', 'libnode');
@@ -36,7 +37,7 @@ export async function withLibnode() {
   const file = (name) => path.join(libnode, name);
   writeFileSync(file('node.def'), 'LIBRARY node.exe\nEXPORTS\nnapi_get_version\n');
   writeFileSync(file('libnode.dll'), ''); // They look whether it is there.
-  const [zig, ...first] = await findZig();
+  const [zig, ...first] = await requireZig();
   await must(zig, [...first, 'dlltool', '-m', 'i386:x86-64', '-d', file('node.def'), '-D', 'node.exe', '-l', file('libnode.a')], { env: withTools() });
   return { LIBNODE_PATH: libnode };
 }
@@ -53,8 +54,14 @@ export function writeExports() {
   return file;
 }
 
-/** The program, or the package of Python's that has it. */
-export async function findZig() {
+/** The program, or the package of Python's that has it, which is installed unless it is there. */
+export async function requireZig() {
+  await install([zigLanguage], async () => (await findZig()) !== undefined);
+  return await findZig();
+}
+
+/** The same, if it is there. */
+async function findZig() {
   for (const [command, ...first] of [['zig'], ['python3', '-m', 'ziglang']]) {
     if (await succeeds(command, [...first, 'version'], { env: withTools() })) return [command, ...first];
   }
