@@ -1,10 +1,10 @@
 'use strict';
 
 // Sequences of steps of decoders, told as data: the same list is run by onnxruntime-node in a process of its own, and here by run(),
-// bindings and sessions. A step is { of, ids, hidden, write, looks, size, back }: it continues the step with that number, or nothing, by a
-// list of tokens for each sequence of a batch; so many positions of the first sequence are masked; { name, at, value } is written into the
-// elements of a past; the elements are looked at before they are passed; caches that continue nothing have that size, of which nothing is
-// filled; so many of the last tokens are taken back before.
+// bindings and sessions. A step is { of, ids, hidden, lengths, write, looks, size, back }: it continues the step with that number, or nothing,
+// by a list of tokens for each sequence of a batch; so many positions of the first sequence are masked, or all of each sequence but so many of
+// the first; { name, at, value } is written into the elements of a past; the elements are looked at before they are passed; caches that
+// continue nothing have that size, of which nothing is filled; so many of the last tokens are taken back before.
 
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');
@@ -20,12 +20,14 @@ const presentOf = (past) => past.replace('past_key_values', 'present');
  * @param {{tokens: number, results: Record<string, any>} | undefined} before
  * @param {(type: string, data: any, shape: number[]) => any} make
  */
-function feedsOf(pasts, names, { ids, hidden = 0, size = 0, back = 0 }, before, make) {
+function feedsOf(pasts, names, { ids, hidden = 0, lengths, size = 0, back = 0 }, before, make) {
   const [batch, count] = [ids.length, ids[0].length];
   const past = (before?.tokens ?? 0) - back;
   const total = past + count;
-  const mask = BigInt64Array.from({ length: batch * total }, (_, i) => (i < hidden ? 0n : 1n));
+  const shows = (i) => (lengths === undefined ? i >= hidden : i % total < lengths[Math.floor(i / total)]);
+  const mask = BigInt64Array.from({ length: batch * total }, (_, i) => BigInt(shows(i)));
   const positions = BigInt64Array.from({ length: batch * count }, (_, i) => {
+    if (lengths !== undefined) return BigInt(Math.max(0, lengths[Math.floor(i / count)] - count) + (i % count));
     const place = past + (i % count);
     return BigInt(i < count ? Math.max(0, place - hidden) : place);
   });

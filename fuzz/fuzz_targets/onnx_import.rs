@@ -73,11 +73,15 @@ fn steps(loaded: &Loaded, bounds: &Bounds, shapes: &[InputShape], choose: &mut d
     let steps = Steps::of(loaded, bounds, &Arc::default()).ok()??;
     let tensor = |shape: &InputShape| if let InputShape::Tensor(shape) = shape { Some(shape.clone()) } else { None };
     let shapes: Vec<Vec<u32>> = shapes.iter().map(tensor).collect::<Option<_>>()?;
-    let numbers: Vec<i64> = steps.known().map(|_| i64::from(choose(4))).collect();
-    for at in steps.known() {
-        let _ = steps.value(loaded, at, &[choose(255), 0, 0, 0]);
-    }
-    steps.call(loaded, &shapes, &numbers).map(drop)
+    // Small numbers, of which some are those of sequences.
+    let mut told = |at: usize| {
+        let count =
+            shapes.get(at).map_or(1, |shape| shape.iter().fold(1usize, |all, &size| all.saturating_mul(size as usize)).min(64));
+        let numbers: Vec<u8> = (0..count * 8).map(|i| if i % 8 == 0 { choose(4) } else { 0 }).collect();
+        steps.value(loaded, at, &numbers)
+    };
+    let told: Vec<_> = steps.known().map(&mut told).collect();
+    steps.call(loaded, &shapes, &told).map(drop)
 }
 
 /// A value of the shape that a part would give.

@@ -38,13 +38,13 @@ fn step(call: &Call<'_>, program: &Program, first: usize) -> Result<Option<steps
     let known: Vec<usize> = steps.known().collect();
     let shapes: Vec<Vec<u32>> =
         call.scope.elements(call.value(first), |scope, shape| scope.elements(shape, Scope::as_unsigned))?;
-    let numbers = inputs(call, first + 1, |at, scope, value| {
+    let told = inputs(call, first + 1, |at, scope, value| {
         let is_wanted = known.contains(&at) && scope.type_of(value)? == Type::Object;
-        let number = |bytes: crate::memory::Bytes| steps.value(&program.loaded, at, &bytes);
-        if is_wanted { bytes::copy(scope, value).map(number).map(Some) } else { Ok(None) }
+        let told = |bytes: crate::memory::Bytes| steps.value(&program.loaded, at, &bytes);
+        if is_wanted { bytes::copy(scope, value).map(told).map(Some) } else { Ok(None) }
     })?;
-    let numbers: Vec<i64> = numbers.into_iter().flatten().collect();
-    Ok(steps.call(&program.loaded, &shapes, &numbers))
+    let told: Vec<steps::Told> = told.into_iter().flatten().collect();
+    Ok(steps.call(&program.loaded, &shapes, &told))
 }
 
 /// `stepFits(model, shapes, values)`: whether such inputs can be a step; `undefined` where nobody has found out.

@@ -268,7 +268,7 @@ pub fn given(loaded: &Loaded, caches: &[KvCache], shapes: &[Vec<u32>]) -> Result
 }
 
 /// What a value is called before nodes that change its name, its type or its shape only.
-fn same_numbers<'a>(name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
+pub(super) fn same_numbers<'a>(name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
     let mut name = name;
     for _ in 0..caches::MOST_NESTED {
         match makers.get(name).map(|&(position, _)| &graph.node[position]) {

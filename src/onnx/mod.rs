@@ -49,6 +49,7 @@ mod part;
 pub mod protobuf;
 mod random;
 mod refusal;
+pub mod sequence_lengths;
 mod shapes;
 mod source;
 mod step;

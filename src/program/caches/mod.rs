@@ -30,6 +30,7 @@ mod tests;
 pub use bucket::{Bucket, for_all_given, for_all_lengths, given_bucket};
 pub use int8::{in_bytes, with_scales};
 pub use memory::{HostMemory, Memory};
+pub use padding::PaddingInputs;
 pub use plan::{Importing, Output, Plan, StepGraph, aliased_input};
 pub use rows::{Allocator, Frozen, Rows, Span};
 pub use run::{Caller, InputValue, OutputValue, Step, run, run_all};

@@ -7,10 +7,13 @@
 //! Caches of a fixed size that are filled alike are such caches too: of their filled rows ([`crate::onnx::fixed_caches`]). Their other rows
 //! are zeros for whoever looks at them, or what they were when somebody gave them.
 //!
+//! Where sequences of a batch have different lengths, each has caches of its own ([`sequences`]).
+//!
 //! Models of which a step is not one graph, or does not append in place, run as others do.
 
 mod plan;
 mod run;
+mod sequences;
 mod values;
 
 pub use run::start;
@@ -23,9 +26,11 @@ use crate::graph::Descriptor;
 use crate::memory::{Bytes, Usage};
 use crate::onnx::caches::{self, KvCaches};
 use crate::onnx::fixed_caches::{self, Filled, FixedCaches};
+use crate::onnx::sequence_lengths::{self, Lengths};
 use crate::onnx::{Bounds, ElementType, Loaded, Signature, Size, Tensor};
 use crate::timeline::Watch;
-use plan::{Key, StepPlan};
+use plan::{Batch, Key, StepPlan};
+use sequences::Sequences;
 use std::collections::HashSet;
 use std::sync::Arc;
 use values::{Order, Rest, can_hold};
@@ -37,6 +42,10 @@ pub struct Steps {
     growing: Form,
     /// The same model where its caches have a fixed size, if they may.
     fixed: Option<(Form, FixedCaches)>,
+    /// Whether attention writes to each sequence of a batch where that one ends.
+    ends_by_sequence: bool,
+    /// What says how long each sequence of a batch is, if the caches of sequences may be apart.
+    lengths: Option<Lengths>,
     /// Inputs for whose value ([`Steps::value`]) plans are made.
     known: Vec<Known>,
     /// The input with the tokens, if there is one.
@@ -91,14 +100,25 @@ pub enum Content {
     Value(Value),
 }
 
+/// What the value of an input says that [`Steps::known`] names.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its element, whether all of the mask are 1, or how much of the caches is filled.
+    number: i64,
+    /// All its elements, where they say how long each sequence is.
+    numbers: Vec<i64>,
+}
+
 /// A step that somebody wants.
 #[derive(Clone, Debug)]
 pub struct Call {
     key: Key,
-    /// Rows of the caches that are filled.
+    /// Rows of the caches that are filled; of several sequences those of the longest.
     rows: usize,
     /// Rows that caches of a fixed size have.
     size: Option<u32>,
+    /// Those of each sequence, if each has caches of its own.
+    sequences: Option<Sequences>,
 }
 
 /// How a step is wanted.
@@ -160,9 +180,10 @@ impl Steps {
             }
         };
         let known = (0..inputs.len()).filter_map(|at| Some(Known { at, kind: kind(at)? })).collect();
+        let lengths = fixed.as_ref().map(|(_, fixed)| sequence_lengths::find(loaded, fixed)).transpose()?.flatten();
         let position = |name: &str| inputs.iter().position(|input| input.name == name);
         let ids = ["input_ids", "decoder_input_ids", "inputs_embeds"].into_iter().find_map(position);
-        Ok(Some(Steps { growing, fixed, known, ids, plans: Table::new(false).idle_as(usage) }))
+        Ok(Some(Steps { growing, fixed, ends_by_sequence, lengths, known, ids, plans: Table::new(false).idle_as(usage) }))
     }
 
     /// The positions of inputs whose values [`Steps::call`] wants.
@@ -170,22 +191,25 @@ impl Steps {
         self.known.iter().map(|known| known.at)
     }
 
-    /// The number of an input that [`Steps::known`] names: its element, whether all of the mask are 1, or how much of the caches is filled.
-    pub fn value(&self, loaded: &Loaded, at: usize, bytes: &[u8]) -> i64 {
+    /// What the value of an input says that [`Steps::known`] names.
+    pub fn value(&self, loaded: &Loaded, at: usize, bytes: &[u8]) -> Told {
         let data_type = loaded.inputs()[at].data_type;
         let count = bytes.len() * 8 / data_type.bits().max(1);
         let tensor = Tensor { element: data_type.into(), shape: vec![count], bytes: bytes.to_vec().into() };
         let numbers = tensor.integers();
         let kind = self.known.iter().find(|known| known.at == at).map(|known| known.kind);
         let are_alike = || numbers.windows(2).all(|pair| pair[0] == pair[1]);
-        match kind {
+        let number = match kind {
             // In floats a number between two whole ones is no 1.
             Some(KnownKind::Mask) if data_type.is_float() => tensor.floats().iter().all(|&number| number == 1.0).into(),
             Some(KnownKind::Mask) => numbers.iter().all(|&number| number == 1).into(),
             Some(KnownKind::Filled(_)) if !are_alike() => NOT_ALIKE,
             // Of nothing, or of several, it is no step.
             _ => numbers.first().copied().unwrap_or(NOT_ALIKE),
-        }
+        };
+        let is_of_each =
+            matches!(self.lengths, Some(Lengths::Mask(own) | Lengths::Last(own)) if own == at) && !data_type.is_float();
+        Told { number, numbers: if is_of_each { numbers } else { Vec::new() } }
     }
 
     /// The names of the outputs that a model writes into caches of a fixed size, and of the inputs that these are.
@@ -221,10 +245,11 @@ impl Steps {
     }
 
     /// The step for inputs of these shapes, with the values of those that [`Steps::known`] names; nothing where it cannot be one.
-    pub fn call(&self, loaded: &Loaded, shapes: &[Vec<u32>], known: &[i64]) -> Option<Call> {
-        if shapes.len() != loaded.inputs().len() || known.len() != self.known.len() {
+    pub fn call(&self, loaded: &Loaded, shapes: &[Vec<u32>], told: &[Told]) -> Option<Call> {
+        if shapes.len() != loaded.inputs().len() || told.len() != self.known.len() {
             return None;
         }
+        let known = &told.iter().map(|told| told.number).collect::<Vec<i64>>()[..];
         // What is declared as a scalar may have been given any shape.
         let is_one = |known: &Known| known.kind != KnownKind::Number || shapes[known.at].iter().all(|&size| size == 1);
         if !self.known.iter().all(is_one) {
@@ -236,16 +261,27 @@ impl Steps {
             let new = shapes[fixed.tokens][1] as usize;
             (rows < size && rows + new <= size).then_some((form, size, rows))
         });
-        let Some((form, size, rows)) = fixed else { return self.call_of(loaded, &self.growing, shapes.to_vec(), known, None) };
+        let Some((form, size, rows)) = fixed else {
+            let apart = self.call_by_sequence(loaded, shapes, told);
+            return apart.or_else(|| self.call_of(loaded, &self.growing, shapes.to_vec(), known, None, None));
+        };
         let mut shapes = shapes.to_vec();
         for (cache, &at) in form.caches.rows.iter().zip(&form.pasts) {
             shapes[at][cache.axis] = rows as u32;
         }
-        self.call_of(loaded, form, shapes, known, Some(size as u32))
+        self.call_of(loaded, form, shapes, known, Some(size as u32), None)
     }
 
-    /// The same for caches that have their filled rows only.
-    fn call_of(&self, loaded: &Loaded, form: &Form, shapes: Vec<Vec<u32>>, known: &[i64], size: Option<u32>) -> Option<Call> {
+    /// The same for caches that have their filled rows only; of one sequence of a batch, if that is given.
+    fn call_of(
+        &self,
+        loaded: &Loaded,
+        form: &Form,
+        shapes: Vec<Vec<u32>>,
+        known: &[i64],
+        size: Option<u32>,
+        batch: Option<Batch>,
+    ) -> Option<Call> {
         let inputs = loaded.inputs();
         let rows = form.rows(&shapes)?;
         let mut grown: Vec<(usize, usize)> = Vec::new();
@@ -294,8 +330,8 @@ impl Steps {
                 KnownKind::Filled(_) => *number = 0,
             }
         }
-        let key = Key::new(shapes, grown, numbers, rows, size.is_some());
-        Some(Call { key: self.in_bucket(key, rows), rows, size })
+        let key = Key::new(shapes, grown, numbers, rows, size.is_some(), batch);
+        Some(Call { key: self.in_bucket(key, rows), rows, size, sequences: None })
     }
 }
 
@@ -324,20 +360,21 @@ impl Form {
 }
 
 impl Call {
-    /// What a run needs of an input's bytes: all, or of a cache of a fixed size the filled rows.
+    /// What a run needs of an input's bytes: all, or of a cache of a fixed size the filled rows, of several sequences those of the longest.
     ///
     /// # Errors
     /// `UnknownError` when there is no memory for it, `TypeError` for another number of bytes than the shape has.
     pub fn input(&self, program: &Program, at: usize, bytes: &[u8]) -> Result<Input> {
         let steps = program.steps.as_ref().ok_or_else(|| internal("a step of a model without caches"))?;
         let (Some(size), Some((form, fixed))) = (self.size, &steps.fixed) else { return Bytes::copy_of(bytes).map(Input::Bytes) };
+        let (size, count) = self.sequences.as_ref().map_or((size as usize, 1), |sequences| (sequences.past, sequences.count()));
         let Some(number) = form.pasts.iter().position(|&past| past == at) else {
             return Bytes::copy_of(bytes).map(Input::Bytes);
         };
         let input = &program.loaded.inputs()[at];
         let shape = self.key.shapes()[at].iter().copied();
         let Order { outer, inner } = Order::of(&Descriptor::new(input.data_type, shape), form.caches.rows[number].axis);
-        let (whole, needed) = (size as usize * inner, self.rows * inner);
+        let (outer, whole, needed) = (count * outer, size * inner, self.rows * inner);
         if bytes.len() != outer * whole {
             return Err(Error::argument("inputs", format!("{} bytes for {:?}", bytes.len(), input.name), outer * whole));
         }

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::{Descriptor, Graph};
 use crate::onnx::{Export, Part, Signature, Tensor};
 use crate::program::Program;
-use crate::program::caches::{self, Bucket, Importing, StepGraph, aliased_input, for_all_lengths, refused};
+use crate::program::caches::{self, Bucket, Importing, PaddingInputs, StepGraph, aliased_input, for_all_lengths, refused};
 use std::sync::Arc;
 
 /// What tells plans apart.
@@ -21,11 +21,28 @@ pub struct Key {
     /// Whether the caches of the model have a fixed size.
     is_fixed: bool,
     bucket: Bucket,
+    /// Where the shapes are those of one sequence: of what.
+    batch: Option<Batch>,
+}
+
+/// Sequences with caches of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Batch {
+    pub count: usize,
+    /// Inputs whose first dimension is that of the sequences.
+    pub inputs: Vec<usize>,
 }
 
 impl Key {
-    pub fn new(shapes: Vec<Vec<u32>>, grown: Vec<(usize, usize)>, known: Vec<i64>, rows: usize, is_fixed: bool) -> Key {
-        Key { shapes, grown, known, rows, is_fixed, bucket: Bucket::Exact }
+    pub fn new(
+        shapes: Vec<Vec<u32>>,
+        grown: Vec<(usize, usize)>,
+        known: Vec<i64>,
+        rows: usize,
+        is_fixed: bool,
+        batch: Option<Batch>,
+    ) -> Key {
+        Key { shapes, grown, known, rows, is_fixed, bucket: Bucket::Exact, batch }
     }
 
     pub fn shapes(&self) -> &[Vec<u32>] {
@@ -42,6 +59,24 @@ impl Key {
 
     pub fn bucket(&self) -> Bucket {
         self.bucket
+    }
+
+    pub fn batch(&self) -> Option<&Batch> {
+        self.batch.as_ref()
+    }
+
+    /// Inputs that are longer where the caches are, and their axes.
+    pub fn grown(&self) -> &[(usize, usize)] {
+        &self.grown
+    }
+
+    /// The same for all sequences in one graph.
+    pub fn of_batch(&self) -> Key {
+        let mut key = Key { batch: None, ..self.clone() };
+        if let Some(Batch { count, inputs }) = &self.batch {
+            inputs.iter().for_each(|&at| key.shapes[at][0] = *count as u32);
+        }
+        key
     }
 
     /// The axis of an input along which it has padding.
@@ -72,7 +107,7 @@ pub struct StepPlan {
     pub plan: caches::Plan,
     pub outputs: Vec<Output>,
     /// Outputs that are known, by their positions among all.
-    pub known: Vec<(usize, Signature, Vec<u8>)>,
+    pub known: Vec<KnownOutput>,
     /// Rows that a step appends.
     pub new_rows: usize,
 }
@@ -84,6 +119,8 @@ pub struct Output {
     pub signature: Signature,
     /// The axis along which a cache is shorter where there is padding, and the rows of the bucket.
     grown: Option<(usize, usize)>,
+    /// How many sequences have one of their own, one after the other for script.
+    pub sequences: u32,
     /// The input of the model that a state is, as it is.
     pub alias: Option<usize>,
 }
@@ -94,6 +131,9 @@ impl Output {
         let mut shape = self.signature.shape.clone();
         if let Some((axis, full)) = self.grown {
             shape[axis] = size.unwrap_or(shape[axis] - (full - rows) as u32);
+        }
+        if let Some(first) = shape.first_mut() {
+            *first *= self.sequences;
         }
         Descriptor::new(self.signature.data_type, shape)
     }
@@ -126,7 +166,7 @@ impl Steps {
     }
 
     /// The part that is the whole model, for caches of so many rows.
-    fn part(&self, program: &Program, key: &Key) -> Result<Part> {
+    pub(super) fn part(&self, program: &Program, key: &Key) -> Result<Part> {
         let inputs = program.loaded.inputs();
         let mut known = Vec::new();
         for (Known { at, kind }, &number) in self.known.iter().zip(&key.known) {
@@ -153,34 +193,61 @@ impl Steps {
     }
 
     fn make(&self, program: &Program, key: &Key) -> Result<StepPlan> {
+        if key.batch.is_some() && (key.bucket.is_exact() || program.timeline.has_own_memory()) {
+            return Err(refused("sequences of different lengths with a graph for each length, or on a device of its own memory"));
+        }
         let form = self.form(key);
         let mut part = self.part(program, key)?;
+        let rows = key.batch.as_ref().map(|_| self.rows_of_sequences(program, key, &part)).transpose()?;
         let known = known_outputs(&part)?;
         let (signatures, most_bytes) = (std::mem::take(&mut part.outputs), part.most_bytes);
         let graph = graph_of(part)?;
-        let is_cache = |name: &str| form.caches.rows.iter().any(|cache| cache.present == name);
-        let shorter = |rows| {
-            let part = self.part(program, &key.at(rows))?;
-            match have_same_values(&known, &part) {
-                true => graph_of(part),
-                false => Err(refused("known outputs that depend on the length")),
+        let (graph, padding) = self.for_bucket(program, key, graph, &known)?;
+        let (mut outputs, new_rows) = outputs_of(&graph, &signatures, program, form, key.rows)?;
+        let step_graph = StepGraph { graph, padding, most_bytes, choice: None };
+        let plan = match (&key.batch, rows) {
+            (Some(batch), Some(rows)) => {
+                for output in outputs.iter_mut().filter(|output| rows.contains(&output.signature.name)) {
+                    output.sequences = batch.count as u32;
+                }
+                step_graph.build_joined(batch.count, None, program, &form.caches)?
             }
+            _ => step_graph.build(program, &form.caches)?,
         };
-        let (graph, padding) = match key.bucket.is_exact() {
-            true => (graph, Vec::new()),
-            false => for_all_lengths(graph, key.rows, |rows| key.bucket.rows(rows), shorter, is_cache)?,
-        };
-        let (outputs, new_rows) = outputs_of(&graph, &signatures, program, form, key.rows)?;
-        let plan = StepGraph { graph, padding, most_bytes, choice: None }.build(program, &form.caches)?;
-        // A device copies its own rows where it cannot append to them, which costs less than to give them to script.
-        match plan.is_in_place() || program.timeline.has_own_memory() {
+        // A device copies its own rows where it cannot append to them, which costs less than to give them to script. They have to come after
+        // the others, where attention that writes to each sequence at its end need not have them.
+        let is_one = || form.pasts.iter().all(|&past| key.shapes[past].first() == Some(&1));
+        let is_append = !self.ends_by_sequence || key.is_fixed || is_one();
+        match plan.is_in_place() || program.timeline.has_own_memory() && is_append {
             true => Ok(StepPlan { plan, outputs, known, new_rows }),
             false => Err(refused("a cache that is not appended to in place")),
         }
     }
+
+    /// A graph, changed so that it serves all lengths of a bucket, with its new inputs.
+    pub(super) fn for_bucket(
+        &self,
+        program: &Program,
+        key: &Key,
+        graph: Graph,
+        known: &[KnownOutput],
+    ) -> Result<(Graph, PaddingInputs)> {
+        if key.bucket.is_exact() {
+            return Ok((graph, Vec::new()));
+        }
+        let is_cache = |name: &str| self.form(key).caches.rows.iter().any(|cache| cache.present == name);
+        let shorter = |rows| {
+            let part = self.part(program, &key.at(rows))?;
+            match have_same_values(known, &part) {
+                true => graph_of(part),
+                false => Err(refused("known outputs that depend on the length")),
+            }
+        };
+        for_all_lengths(graph, key.rows, |rows| key.bucket.rows(rows), shorter, is_cache)
+    }
 }
 
-fn graph_of(part: Part) -> Result<Graph> {
+pub(super) fn graph_of(part: Part) -> Result<Graph> {
     part.graph.ok_or_else(|| refused("there is nothing to compute"))
 }
 
@@ -189,8 +256,11 @@ fn signature_of(signatures: &[Signature], name: &str) -> Result<Signature> {
     found.cloned().ok_or_else(|| refused("an output that is not a tensor"))
 }
 
-/// Outputs that are known when the model is imported, by their positions.
-fn known_outputs(part: &Part) -> Result<Vec<(usize, Signature, Vec<u8>)>> {
+/// An output that is known when the model is imported, by its position.
+pub type KnownOutput = (usize, Signature, Vec<u8>);
+
+/// Outputs that are known when the model is imported.
+pub(super) fn known_outputs(part: &Part) -> Result<Vec<KnownOutput>> {
     let mut known = Vec::new();
     for (position, (name, export)) in part.exports.iter().enumerate() {
         if let Export::Known(tensor) = export {
@@ -201,7 +271,7 @@ fn known_outputs(part: &Part) -> Result<Vec<(usize, Signature, Vec<u8>)>> {
 }
 
 /// Whether the same outputs are known for another length.
-fn have_same_values(known: &[(usize, Signature, Vec<u8>)], other: &Part) -> bool {
+fn have_same_values(known: &[KnownOutput], other: &Part) -> bool {
     known.iter().all(|(position, _, bytes)| match other.exports.get(*position) {
         Some((_, Export::Known(tensor))) => tensor.held().is_ok_and(|held| held.1[..] == bytes[..]),
         _ => false,
@@ -225,7 +295,7 @@ fn outputs_of(
         let Some(cache) = form.caches.rows.iter().find(|cache| cache.present == *name) else {
             let input = aliased_input(graph, *id).and_then(|name| inputs.iter().position(|input| input.name == name));
             let alias = input.filter(|&input| states.iter().any(|(past, _)| *past == inputs[input].name));
-            outputs.push(Output { signature, grown: None, alias });
+            outputs.push(Output { signature, grown: None, sequences: 1, alias });
             continue;
         };
         let all = signature.shape.get(cache.axis).copied().unwrap_or(0) as usize;
@@ -233,7 +303,7 @@ fn outputs_of(
             .checked_sub(rows)
             .filter(|&new| new > 0 && (new_rows == 0 || new == new_rows))
             .ok_or_else(|| refused(format!("{name:?} of {all} rows for {rows}")))?;
-        outputs.push(Output { signature, grown: Some((cache.axis, rows)), alias: None });
+        outputs.push(Output { signature, grown: Some((cache.axis, rows)), sequences: 1, alias: None });
     }
     Ok((outputs, new_rows))
 }

@@ -2,7 +2,7 @@
 
 use super::plan::StepPlan;
 use super::values::{Order, Rest, Value, can_hold};
-use super::{Call, Content, Form, Input, Options, Output, Steps, internal};
+use super::{Call, Content, Form, Input, Options, Output, Steps, internal, sequences};
 use crate::error::{Error, Result};
 use crate::graph::Descriptor;
 use crate::memory::Bytes;
@@ -28,6 +28,9 @@ pub fn start(program: Arc<Program>, call: Call, inputs: Vec<Input>, options: Opt
 fn run(program: &Program, call: &Call, inputs: Vec<Input>, options: Options) -> Result<Vec<Output>> {
     let steps = program.steps.as_ref().ok_or_else(|| internal("a step of a model without caches"))?;
     let plan = steps.plan(program, &call.key).map_err(|_| internal("a step without a plan"))?;
+    if let Some(sequences) = &call.sequences {
+        return sequences::run(program, call, sequences, &plan, inputs, options);
+    }
     let form = steps.form(&call.key);
     let Options { wanted, label, watch } = options;
     let mut rests = Vec::new();
@@ -145,10 +148,7 @@ impl CallersStep<'_> {
             let content = self.content(number, value, descriptor)?;
             results.push(Output { signature, content });
         }
-        for (position, signature, bytes) in &self.plan.known {
-            let content = Content::Bytes(Bytes::copy_of(bytes)?);
-            results.insert((*position).min(results.len()), Output { signature: signature.clone(), content });
-        }
+        with_known(&mut results, self.plan)?;
         results.retain(|output| self.is_wanted(&output.signature.name));
         Ok(results)
     }
@@ -177,6 +177,15 @@ impl CallersStep<'_> {
             }
         })
     }
+}
+
+/// Puts the outputs that are known where they belong.
+pub fn with_known(results: &mut Vec<Output>, plan: &StepPlan) -> Result<()> {
+    for (position, signature, bytes) in &plan.known {
+        let content = Content::Bytes(Bytes::copy_of(bytes)?);
+        results.insert((*position).min(results.len()), Output { signature: signature.clone(), content });
+    }
+    Ok(())
 }
 
 /// What a caller gave, after zeros for the padding.

@@ -26,6 +26,13 @@ enum Stored {
         /// What its other rows are, if it is a cache of a fixed size; zeros where there is nothing.
         rest: Option<Arc<Rest>>,
     },
+    /// A cache of a batch, each sequence of which has rows of its own; what is after these is zeros.
+    Sequences {
+        rows: Vec<Rows>,
+        /// As above, of each.
+        had: Vec<usize>,
+        axis: usize,
+    },
     State(Arc<Memory>),
 }
 
@@ -89,6 +96,11 @@ impl Value {
         Value { stored: Stored::Cache { rows, had, axis, rest }, descriptor }
     }
 
+    /// The same of sequences, each of which has rows of its own.
+    pub fn sequences(rows: Vec<Rows>, had: Vec<usize>, descriptor: Descriptor, axis: usize) -> Value {
+        Value { stored: Stored::Sequences { rows, had, axis }, descriptor }
+    }
+
     pub fn state(memory: Memory, descriptor: Descriptor) -> Value {
         Value { stored: Stored::State(Arc::new(memory)), descriptor }
     }
@@ -105,16 +117,32 @@ impl Value {
     pub fn memory(&self) -> Option<&Arc<Memory>> {
         match &self.stored {
             Stored::State(memory) => Some(memory),
-            Stored::Cache { .. } => None,
+            Stored::Cache { .. } | Stored::Sequences { .. } => None,
+        }
+    }
+
+    /// Whether others of this descriptor can come after the rows.
+    fn is_like(&self, descriptor: &Descriptor, axis: usize) -> bool {
+        let own = &self.descriptor;
+        own.data_type == descriptor.data_type
+            && own.shape.len() == descriptor.shape.len()
+            && own.shape.iter().zip(&descriptor.shape).enumerate().all(|(i, (a, b))| i == axis || a == b)
+    }
+
+    /// The rows of each sequence, if there are as many as are wanted of each, and others of this descriptor can come after them.
+    pub fn rows_of_sequences(&self, wanted: &[usize], descriptor: &Descriptor, axis: usize) -> Option<Vec<Rows>> {
+        match &self.stored {
+            Stored::Sequences { rows, axis: own, .. } if *own == axis && self.is_like(descriptor, axis) => {
+                let has_all = rows.len() == wanted.len() && rows.iter().zip(wanted).all(|(rows, &wanted)| rows.count() >= wanted);
+                has_all.then(|| rows.clone())
+            }
+            _ => None,
         }
     }
 
     /// The rows, if there are so many and others of this descriptor can come after them.
     pub fn rows_before(&mut self, had: usize, descriptor: &Descriptor, axis: usize) -> Option<&mut Rows> {
-        let own = &self.descriptor;
-        let is_like = own.data_type == descriptor.data_type
-            && own.shape.len() == descriptor.shape.len()
-            && own.shape.iter().zip(&descriptor.shape).enumerate().all(|(i, (a, b))| i == axis || a == b);
+        let is_like = self.is_like(descriptor, axis);
         match &mut self.stored {
             Stored::Cache { rows, axis: own, .. } if is_like && *own == axis && rows.count() >= had => Some(rows),
             _ => None,
@@ -129,7 +157,8 @@ impl Value {
         match &self.stored {
             Stored::Cache { rows, rest, .. } if rows.count() == count => Ok(rest.clone()),
             Stored::Cache { rows, .. } => Ok(Some(Rest::new(self.read()?, rows.usage())?)),
-            Stored::State(_) => Ok(None),
+            // Zeros.
+            Stored::Sequences { .. } | Stored::State(_) => Ok(None),
         }
     }
 
@@ -167,6 +196,20 @@ impl Value {
                 }
                 let from = if is_past { *had } else { 0 };
                 rows.read(from, |rows| order.write(rows, from, size, bytes))?;
+            }
+            Stored::Sequences { rows, had, axis } => {
+                // The parts of one sequence.
+                let Order { outer, inner } = Order::of(&self.descriptor, *axis);
+                let order = Order { outer: outer / rows.len().max(1), inner };
+                let size = self.descriptor.shape[*axis] as usize;
+                if !is_past {
+                    bytes.fill(0);
+                }
+                let parts = bytes.chunks_exact_mut((size * order.outer * inner).max(1));
+                rows.iter().zip(had).zip(parts).try_for_each(|((rows, &had), part)| {
+                    let from = if is_past { had } else { 0 };
+                    rows.read(from, |rows| order.write(rows, from, size, part))
+                })?;
             }
         }
         Ok(())
