@@ -23,6 +23,8 @@ const chain = (first, lengths, count) => Array.from({ length: count }, (_, i) =>
 const PROMPT = [3, 5, 4];
 const scenarios = (size) => ({
   'a prompt and tokens, into the next rooms': [step(undefined, PROMPT, 5, size), ...chain(0, PROMPT, 70)],
+  // The short ones have fewer rows than any plan for the long one alone.
+  'short ones beside a long one': [step(undefined, [70, 1, 3], 70, size), ...chain(0, [70, 1, 3], 4), step(4, [77, 8, 10], 3)],
   'several tokens at a time': [step(undefined, PROMPT, 5, size), step(0, [6, 8, 7], 3), step(1, [8, 10, 9], 2), step(2, [9, 11, 10])],
   'branches, from one past and from an earlier one': [
     step(undefined, PROMPT, 5, size),
@@ -135,6 +137,55 @@ test('each sequence has what it has alone', async () => {
     const own = together.map(({ logits }) => ({ logits: logits.slice((sequence * logits.length) / PROMPT.length, ((sequence + 1) * logits.length) / PROMPT.length) }));
     compare(own.slice(1), found.slice(1), ['logits']);
   }
+  model.destroy();
+});
+
+describe('from one past', () => {
+  const steps = scenarios({})['branches, from one past and from an earlier one'];
+  let model;
+  let single;
+  beforeAll(async () => {
+    model = await loadOnnx(context, decoder('GroupQueryAttention'));
+    single = numbersOf(await runSteps(model.inputs, steps, (feeds) => model.run(feeds, { seed: 1 }), ours));
+  });
+  afterAll(() => model.destroy());
+
+  test('runs at once are all right', async () => {
+    const all = [];
+    const run = async (feeds) => {
+      const results = await Promise.all([1, 2, 3].map(() => model.run(feeds)));
+      all.push(results.map((result) => ({ results: result })));
+      return results[all.length % 3];
+    };
+    await runSteps(model.inputs, steps, run, ours);
+    for (const at of [0, 1, 2]) compare(numbersOf(all.map((results) => results[at])), single);
+  });
+
+  test('a run that is cancelled leaves it as it was', async () => {
+    let turns = 0;
+    const run = async (feeds) => {
+      const controller = new AbortController();
+      const cancelled = model.run(feeds, { signal: controller.signal }).then(
+        () => {},
+        (error) => expect(error.message).toBe('enough'),
+      );
+      for (let turn = turns++; turn > 0; turn--) await new Promise(setImmediate);
+      controller.abort(new Error('enough'));
+      await cancelled;
+      return model.run(feeds);
+    };
+    for (let round = 0; round < 3; round++) compare(numbersOf(await runSteps(model.inputs, steps, run, ours)), single);
+  });
+});
+
+test('more sequences than a plan may have are computed as before', async () => {
+  const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+  const lengths = Array.from({ length: 33 }, (_, i) => 1 + (i % 3));
+  const steps = [step(undefined, lengths, 3), ...chain(0, lengths, 2)];
+  const [done, count] = await countSteps(() => runSteps(model.inputs, steps, (feeds) => model.run(feeds), ours));
+  // The prompt is one append.
+  expect(count).toBeLessThan(steps.length);
+  compare(numbersOf(done), numbersOf(await runSteps(model.inputs, steps, (feeds) => model.run(feeds, { seed: 1 }), ours)));
   model.destroy();
 });
 

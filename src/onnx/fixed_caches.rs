@@ -4,6 +4,7 @@
 use super::branch;
 use super::caches::{self, KvCache};
 use super::dimensions::Size;
+use super::element::ElementType;
 use super::importer::normalized;
 use super::loaded::Loaded;
 use super::part::{Given, Givens};
@@ -269,14 +270,30 @@ pub fn given(loaded: &Loaded, caches: &[KvCache], shapes: &[Vec<u32>]) -> Result
 
 /// What a value is called before nodes that change its name, its type or its shape only.
 pub(super) fn same_numbers<'a>(name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
-    let mut name = name;
+    let keeps = |node: &NodeProto| keeps_elements(node) || matches!(&node.op_type[..], "Reshape" | "Squeeze" | "Unsqueeze");
+    before(name, graph, makers, keeps)
+}
+
+/// The same before nodes that change its name or its type only.
+pub(super) fn same_elements<'a>(name: &'a str, graph: &'a GraphProto, makers: &HashMap<&str, (usize, usize)>) -> &'a str {
+    before(name, graph, makers, keeps_elements)
+}
+
+/// Whether a node gives its operand another name, or another type that has all numbers of rows.
+fn keeps_elements(node: &NodeProto) -> bool {
+    let element = || attribute(node, "to").and_then(|to| ElementType::from_number(to).ok());
+    node.op_type == "Identity" || node.op_type == "Cast" && element().is_some_and(|element| element.bits() >= 32)
+}
+
+fn before<'a>(
+    mut name: &'a str,
+    graph: &'a GraphProto,
+    makers: &HashMap<&str, (usize, usize)>,
+    keeps: impl Fn(&NodeProto) -> bool,
+) -> &'a str {
     for _ in 0..caches::MOST_NESTED {
         match makers.get(name).map(|&(position, _)| &graph.node[position]) {
-            Some(node)
-                if matches!(&node.op_type[..], "Identity" | "Cast" | "Reshape" | "Squeeze" | "Unsqueeze") && has(node, 0) =>
-            {
-                name = &node.input[0];
-            }
+            Some(node) if keeps(node) && has(node, 0) => name = &node.input[0],
             _ => break,
         }
     }

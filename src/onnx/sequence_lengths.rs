@@ -4,7 +4,7 @@
 
 use super::caches;
 use super::file::Model;
-use super::fixed_caches::{Filled, FixedCaches, same_numbers};
+use super::fixed_caches::{Filled, FixedCaches, same_elements, same_numbers};
 use super::importer::normalized;
 use super::loaded::Loaded;
 use super::protobuf::{GraphProto, NodeProto};
@@ -79,7 +79,8 @@ impl<'a> Finder<'a> {
         if !is_constant || !is_sum || !self.is_by_row(sum)? {
             return Ok(None);
         }
-        Ok(sum.input.first().map(|mask| same_numbers(mask, self.graph, &self.makers)).filter(|mask| self.is_input(mask)))
+        // Of another shape it has other rows.
+        Ok(sum.input.first().map(|mask| same_elements(mask, self.graph, &self.makers)).filter(|mask| self.is_input(mask)))
     }
 
     /// Whether a sum of a matrix is that of each row.
@@ -205,5 +206,19 @@ mod tests {
             total(sketch.node("Sub", &["sum", "seqlens"], &["last"], vec![]))
         };
         assert_eq!(found(given), None, "less than something that is given");
+        let of_shape = |sketch: Sketch| {
+            let sketch = sketch.int64s("other", &[1, -1, 3]).node("Reshape", &["mask", "other"], &["folded"], vec![]);
+            let sketch = sketch.node("ReduceSum", &["folded", "one"], &["sum"], vec![]);
+            total(sketch.node("Sub", &["sum", "one"], &["last"], vec![]))
+        };
+        assert_eq!(found(of_shape), None, "sums of other rows");
+        let cast = |sketch: Sketch, to: i64| {
+            let sketch = sketch.node("ReduceSum", &["mask", "one"], &["sum"], vec![]);
+            let sketch = sketch.node("Sub", &["sum", "one"], &["less"], vec![]);
+            let sketch = sketch.node("Cast", &["less"], &["small"], vec![int("to", to)]);
+            total(sketch.node("Cast", &["small"], &["last"], vec![int("to", 6)]))
+        };
+        assert_eq!(found(|sketch| cast(sketch, 10)), None, "float16 has not all numbers");
+        assert_eq!(found(|sketch| cast(sketch, 1)), Some(Lengths::Mask(1)));
     }
 }

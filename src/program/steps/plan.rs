@@ -202,7 +202,9 @@ impl Steps {
         let known = known_outputs(&part)?;
         let (signatures, most_bytes) = (std::mem::take(&mut part.outputs), part.most_bytes);
         let graph = graph_of(part)?;
-        let (graph, padding) = self.for_bucket(program, key, graph, &known)?;
+        // Sequences may be as short as they like beside the longest.
+        let lengths = |length| if key.batch.is_some() { key.rows } else { key.bucket.rows(length) };
+        let (graph, padding) = self.for_lengths(program, key, graph, &known, lengths)?;
         let (mut outputs, new_rows) = outputs_of(&graph, &signatures, program, form, key.rows)?;
         let step_graph = StepGraph { graph, padding, most_bytes, choice: None };
         let plan = match (&key.batch, rows) {
@@ -224,13 +226,14 @@ impl Steps {
         }
     }
 
-    /// A graph, changed so that it serves all lengths of a bucket, with its new inputs.
-    pub(super) fn for_bucket(
+    /// A graph, changed so that it serves all lengths that `bucket` gives its rows for, with its new inputs.
+    pub(super) fn for_lengths(
         &self,
         program: &Program,
         key: &Key,
         graph: Graph,
         known: &[KnownOutput],
+        bucket: impl Fn(usize) -> usize,
     ) -> Result<(Graph, PaddingInputs)> {
         if key.bucket.is_exact() {
             return Ok((graph, Vec::new()));
@@ -243,7 +246,7 @@ impl Steps {
                 false => Err(refused("known outputs that depend on the length")),
             }
         };
-        for_all_lengths(graph, key.rows, |rows| key.bucket.rows(rows), shorter, is_cache)
+        for_all_lengths(graph, key.rows, bucket, shorter, is_cache)
     }
 }
 

@@ -5,7 +5,7 @@
 //! itself ([`crate::program::batch::join`]). It stands for the model if
 //!
 //! - nothing else sees how long sequences are ([`Steps::lengths`]), and
-//! - the graph for the batch computes what that for one sequence computes, for each ([`rows_apart`]), in a bucket of lengths.
+//! - the graph for the batch computes what that for one sequence computes, for each ([`rows_apart`]), for all lengths up to that of the plan.
 
 use super::plan::{Batch, Key, StepPlan, graph_of, known_outputs};
 use super::run::with_known;
@@ -21,6 +21,9 @@ use crate::program::Program;
 use crate::program::batch::rows_apart;
 use crate::program::caches::{self, Allocator, Caller, InputValue, OutputValue, Rows, Span, Step, refused};
 use std::collections::HashSet;
+
+/// Sequences at most: a plan is as large as those of its sequences together.
+const MOST: usize = 32;
 
 /// What the caches of a step have.
 #[derive(Clone, Debug)]
@@ -43,7 +46,7 @@ impl Steps {
         let (form, fixed) = self.fixed.as_ref().filter(|(form, _)| form.caches.states.is_empty())?;
         let (past, &[count, new, ..]) = (form.rows(shapes)?, &shapes[fixed.tokens][..]) else { return None };
         let (count, new) = (count as usize, new as usize);
-        if count < 2 || new == 0 || past == 0 {
+        if !(2..=MOST).contains(&count) || new == 0 || past == 0 {
             return None;
         }
         let totals = self.totals(count, told)?;
@@ -145,7 +148,7 @@ impl Steps {
         }
         let known = known_outputs(&many)?;
         many.outputs.clear();
-        self.for_bucket(program, &of_batch, graph_of(many)?, &known)?;
+        self.for_lengths(program, &of_batch, graph_of(many)?, &known, |_| of_batch.rows())?;
         Ok(names)
     }
 }
