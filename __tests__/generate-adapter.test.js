@@ -114,6 +114,22 @@ describe('calls with adapters', () => {
     cache.destroy();
   });
 
+  test('share the weights of the model', async () => {
+    const own = await loadOnnx(context, decoder(), { overridable: made[0].parameters.map(({ name }) => name) });
+    const weights = [];
+    for (const [i, one] of adapters.entries()) {
+      expect(await idsOf(own, prompts[i], { adapter: one })).toEqual(wanted[i]);
+      const { packed, constants } = own.memoryUsage();
+      weights.push({ packed, constants });
+    }
+    for (const { packed, constants } of weights.slice(1)) {
+      expect(packed).toBe(weights[0].packed);
+      // Plans for other lengths have constants of their own, which are smaller than a weight.
+      expect(constants - weights[0].constants).toBeLessThan(4 * WIDTH * WIDTH);
+    }
+    own.destroy();
+  });
+
   test('an adapter that was destroyed is refused', async () => {
     const one = await loadAdapter(adapterFile(made[0].parameters));
     expect(one).toBeInstanceOf(Adapter);

@@ -61,7 +61,7 @@ function compare(found, expected, names = Object.keys(expected[0])) {
       expect(own.length).toBe(other.length);
       const worst = own.reduce((most, x, at) => Math.max(most, Math.abs(x - other[at])), 0);
       // NaN is no difference that is small.
-      expect([i, name, worst < 2e-5]).toEqual([i, name, true]);
+      expect([i, name, worst < 2e-5 || worst]).toEqual([i, name, true]);
     }
   });
 }
