@@ -74,6 +74,17 @@ describe.each(CASES)('$kind: $what', ({ kind, steps }) => {
   }, 120_000);
 });
 
+test('sequences of different lengths are what they are on the CPU', async () => {
+  if (!gpu) return;
+  const tokens = (of, lengths, count, seed) => ({ of, lengths, ids: lengths.map((_, sequence) => ids(count, seed + sequence)[0]) });
+  const steps = [tokens(undefined, [3, 5], 5, 3), tokens(0, [4, 6], 1, 5), tokens(1, [5, 7], 1, 2), tokens(2, [7, 9], 2, 4)];
+  const [model, reference] = [await loadOnnx(gpu, decoder('GroupQueryAttention')), await loadOnnx(cpu, decoder('GroupQueryAttention'))];
+  const expected = await runSteps(reference.inputs, steps, (feeds) => reference.run(feeds, { seed: 1 }), ours);
+  compare(await runSteps(model.inputs, steps, (feeds) => model.run(feeds), ours), expected);
+  model.destroy();
+  reference.destroy();
+}, 120_000);
+
 test('results for tensors of the device are computed there', async () => {
   if (!gpu) return;
   const session = await ort.InferenceSession.create(decoder('concat'), { executionProviders: [{ name: 'webnn', context: gpu }], preferredOutputLocation: 'ml-tensor' });
