@@ -13,8 +13,8 @@
 //! * [`compiler`]: a validated graph → a schedule: simplification, constant folding, memory planning.
 //! * [`graph`]: what a graph is, the operator table, and every rule of the specification.
 //! * [`disk_cache`]: packed weights and saved graphs in files, for later processes and those beside this one.
-//! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`]: the ground: one error, aligned bytes and their count,
-//!   memory of JavaScript's, threads, the duty to report the end of work, and how a run is watched.
+//! * [`error`], [`memory`], [`host_memory`], [`thread`], [`done`], [`watch`], [`cancel`], [`looks`]: the ground: one error, aligned bytes
+//!   and their count, memory of JavaScript's, threads, the duty to report the end of work, how a run is watched, and how long loops end early.
 //!
 //! # The path of a call
 //!
@@ -39,6 +39,7 @@
 #![deny(unsafe_code)]
 
 pub mod backend;
+pub mod cancel;
 pub mod compiler;
 pub mod cores;
 pub mod disk_cache;
@@ -48,6 +49,7 @@ pub mod error;
 pub mod faults;
 pub mod graph;
 pub mod host_memory;
+pub mod looks;
 pub mod memory;
 mod node;
 pub mod onnx;

@@ -14,6 +14,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("host_memory", &["error", "memory"]),
     ("done", &["error"]),
     ("watch", &["error", "runtime"]),
+    ("cancel", &["error", "watch"]),
+    ("looks", &["cancel"]),
     ("cores", &["error"]),
     ("disk_cache", &["error", "memory", "runtime", "thread"]),
     // What stands on it.
@@ -22,6 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "backend",
         &[
+            "cancel",
             "compiler",
             "cores",
             "disk_cache",
@@ -30,6 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "faults",
             "graph",
             "host_memory",
+            "looks",
             "memory",
             "runtime",
             "thread",
@@ -41,7 +45,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "timeline",
         &["backend", "compiler", "cores", "done", "error", "faults", "graph", "host_memory", "memory", "thread", "watch"],
     ),
-    ("onnx", &["backend", "disk_cache", "error", "graph", "memory"]),
+    ("onnx", &["backend", "cancel", "disk_cache", "error", "graph", "looks", "memory"]),
     (
         "program",
         &["disk_cache", "done", "error", "graph", "host_memory", "memory", "onnx", "runtime", "thread", "timeline", "watch"],

@@ -12,6 +12,7 @@ use super::random::Random;
 use super::refusal::{Mapped, RefusedNode};
 use super::tensor::Tensor;
 use super::value::Value;
+use crate::cancel::Cancel;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{GraphBuilder, Limits};
 use std::collections::{HashMap, HashSet};
@@ -102,6 +103,9 @@ impl Repetition {
 ///
 /// # Errors
 /// `OperationError` for inputs that the operator does not take.
+///
+/// # Panics
+/// With an error, when nobody wants the results any more (`looks.rs`).
 pub fn evaluate(
     step: &Step,
     inputs: Vec<Option<Tensor>>,
@@ -125,9 +129,96 @@ pub fn evaluate(
         transposed: &mut Transposed::new(),
         label: step.node.name.clone(),
     };
-    let mapped = (entry.map)(&node, &mut emit);
+    // Where somebody asks whether a loop is wanted, it is this work.
+    let mapped = Cancel::of_work(bounds.is_wanted.clone()).during(|| (entry.map)(&node, &mut emit));
     *random = folding.random.take().unwrap_or_default();
     let values = mapped.map_err(|reason| fail(reason.text))?;
     let known = |value: Value| value.constant().cloned().ok_or_else(|| fail("it cannot be computed here".into()));
     values.into_iter().map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::looks;
+    use crate::onnx::element::ElementType;
+    use crate::onnx::ops::{ON_HOST, find};
+    use crate::onnx::testing::{float, int, ints, node, sketch};
+    use crate::onnx::{Fixed, Model};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Elements that each operator goes through, at least.
+    const ELEMENTS: usize = 4096;
+
+    fn floats(shape: &[usize]) -> Tensor {
+        let numbers: Vec<f64> = (0..shape.iter().product()).map(|i: usize| (i * 7919 % 1009) as f64 / 1009.0).collect();
+        Tensor::from_floats(ElementType::Float, shape.to_vec(), &numbers)
+    }
+
+    /// A node with what it is given.
+    fn given(operator: &str) -> (NodeProto, Vec<Tensor>) {
+        let size = ELEMENTS as i64;
+        let list = || floats(&[ELEMENTS]);
+        let (attributes, inputs) = match operator {
+            "Bernoulli" | "NonZero" | "RandomNormalLike" | "RandomUniformLike" | "Unique" => (Vec::new(), vec![list()]),
+            "Multinomial" => (vec![int("sample_size", size)], vec![floats(&[1, 16])]),
+            "NonMaxSuppression" => {
+                let most = Tensor::int64s(&[2]);
+                (Vec::new(), vec![floats(&[1, ELEMENTS, 4]), floats(&[1, 1, ELEMENTS]), most])
+            }
+            "RandomNormal" | "RandomUniform" => (vec![ints("shape", &[size])], Vec::new()),
+            "RoiAlign" => {
+                let sizes = vec![int("output_height", 64), int("output_width", 64), float("spatial_scale", 1.0)];
+                (sizes, vec![floats(&[1, 1, 4, 4]), floats(&[1, 4]), Tensor::int64s(&[0])])
+            }
+            other => panic!("{other} is not given anything"),
+        };
+        let names: Vec<String> = (0..inputs.len()).map(|i| format!("input {i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        (node(operator, &names, &["output"], attributes), inputs)
+    }
+
+    fn evaluated(operator: &str, bounds: &Bounds) -> Result<Vec<Tensor>> {
+        let (proto, inputs) = given(operator);
+        let model = sketch(17).input("x", 1, &[1]).node("Relu", &["x"], &["y"], Vec::new()).output("y").bytes();
+        let loaded = Loaded::new(Model::from_bytes(model), Fixed::default(), bounds)?;
+        let entry = find("", operator, Some(17)).unwrap_or_else(|_| panic!("{operator} is in the table")).entry;
+        let node = RefusedNode {
+            name: "n".into(),
+            operator: operator.into(),
+            domain: "ai.onnx".into(),
+            version: 17,
+            reason: String::new(),
+        };
+        let step = Step { node, inputs: Vec::new(), outputs: Vec::new(), kind: StepKind::Operator { proto, version: 17, entry } };
+        let inputs = inputs.into_iter().map(Some).collect();
+        evaluate(&step, inputs, &loaded, &Arc::new(Limits::everything()), bounds, &mut Random::new(Some(1)))
+    }
+
+    /// Not the time but the looks are counted: whoever goes through elements without a look has too few.
+    #[test]
+    fn who_computes_between_parts_looks_whether_it_is_wanted() {
+        for operator in ON_HOST {
+            let (looks, results) = looks::count(64, || evaluated(operator, &Bounds::default()));
+            assert!(!results.unwrap().is_empty());
+            assert!(looks >= ELEMENTS / 64, "{operator}: {looks} looks at {ELEMENTS} elements");
+        }
+    }
+
+    #[test]
+    fn what_nobody_wants_ends_by_unwinding() {
+        // Somebody wants it when it begins, and then nobody does.
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let is_wanted = {
+            let asked = asked.clone();
+            Arc::new(move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 3)
+        };
+        let bounds = Bounds { is_wanted, ..Bounds::default() };
+        let (_, ended) = looks::count(64, || catch_unwind(AssertUnwindSafe(|| evaluated("Unique", &bounds))));
+        let panic = ended.unwrap_err();
+        assert_eq!(panic.downcast_ref::<Error>().map(Error::kind), Some(Kind::InvalidState));
+        assert!(asked.load(std::sync::atomic::Ordering::Relaxed) < 10);
+        // The thread is free again.
+        assert!(crate::cancel::is_wanted());
+    }
 }

@@ -6,6 +6,7 @@ use super::protobuf::{EXTERNAL, SparseTensorProto, TensorProto};
 use super::structure::malformed;
 use crate::error::{Error, Kind, Result};
 use crate::graph::{ConstantBytes, DataType, Descriptor};
+use crate::looks::Looking;
 use crate::memory::{self, Data};
 use bytes::Bytes;
 use half::{bf16, f16};
@@ -18,6 +19,9 @@ pub struct Tensor {
     /// The elements in row-major order, little endian; of 4-bit elements the earlier one is in the low half of a byte.
     pub bytes: Data,
 }
+
+/// Nanoseconds that an element takes which is converted.
+const COST: usize = 4;
 
 impl Tensor {
     /// The elements as an operand would hold them: doubles as float32, truth values as uint8.
@@ -114,8 +118,12 @@ impl Tensor {
     pub fn from_integers(element: ElementType, shape: Vec<usize>, numbers: &[i64]) -> Tensor {
         debug_assert_eq!(shape.iter().product::<usize>(), numbers.len());
         let bytes: Vec<u8> = match element.bits() {
-            4 => numbers.chunks(2).map(|pair| (pair[0] & 15) as u8 | (pair.get(1).map_or(0, |n| n & 15) << 4) as u8).collect(),
-            bits => numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(bits / 8)).collect(),
+            4 => numbers
+                .chunks(2)
+                .looking(COST)
+                .map(|pair| (pair[0] & 15) as u8 | (pair.get(1).map_or(0, |n| n & 15) << 4) as u8)
+                .collect(),
+            bits => numbers.iter().looking(COST).flat_map(|number| number.to_le_bytes().into_iter().take(bits / 8)).collect(),
         };
         Tensor { element, shape, bytes: bytes.into() }
     }
@@ -127,17 +135,19 @@ impl Tensor {
 
     /// The same for numbers beyond 64 bits.
     pub fn from_wholes(element: ElementType, shape: Vec<usize>, numbers: &[i128]) -> Tensor {
-        Tensor::from_integers(element, shape, &numbers.iter().map(|&number| number as i64).collect::<Vec<i64>>())
+        Tensor::from_integers(element, shape, &numbers.iter().looking(COST).map(|&number| number as i64).collect::<Vec<i64>>())
     }
 
     /// A tensor of floating-point numbers, each rounded to the element type.
     pub fn from_floats(element: ElementType, shape: Vec<usize>, numbers: &[f64]) -> Tensor {
         debug_assert_eq!(shape.iter().product::<usize>(), numbers.len());
         let bytes: Vec<u8> = match element {
-            ElementType::Double => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            ElementType::Float16 => numbers.iter().flat_map(|&x| crate::graph::number::f16_from_f64(x).to_le_bytes()).collect(),
-            ElementType::BFloat16 => numbers.iter().flat_map(|&x| bf16::from_f64(x).to_le_bytes()).collect(),
-            _ => numbers.iter().flat_map(|&x| (x as f32).to_le_bytes()).collect(),
+            ElementType::Double => numbers.iter().looking(COST).flat_map(|x| x.to_le_bytes()).collect(),
+            ElementType::Float16 => {
+                numbers.iter().looking(COST).flat_map(|&x| crate::graph::number::f16_from_f64(x).to_le_bytes()).collect()
+            }
+            ElementType::BFloat16 => numbers.iter().looking(COST).flat_map(|&x| bf16::from_f64(x).to_le_bytes()).collect(),
+            _ => numbers.iter().looking(COST).flat_map(|&x| (x as f32).to_le_bytes()).collect(),
         };
         Tensor { element, shape, bytes: bytes.into() }
     }
@@ -174,7 +184,7 @@ impl Tensor {
             ElementType::Bool => numbers(bytes, |[b]| (b != 0).into()),
             ElementType::Int4 => self.halves().map(|half| (half << 60) >> 60).collect(),
             ElementType::Uint4 => self.halves().collect(),
-            _ => self.floats().into_iter().map(|x| x as i64).collect(),
+            _ => self.floats().into_iter().looking(COST).map(|x| x as i64).collect(),
         }
     }
 
@@ -182,7 +192,7 @@ impl Tensor {
     pub fn wholes(&self) -> Vec<i128> {
         match self.element {
             ElementType::Uint64 => numbers(&self.bytes, |b| u64::from_le_bytes(b).into()),
-            _ => self.integers().into_iter().map(i128::from).collect(),
+            _ => self.integers().into_iter().looking(COST).map(i128::from).collect(),
         }
     }
 
@@ -195,12 +205,12 @@ impl Tensor {
             ElementType::Float16 => numbers(bytes, |b| f16::from_le_bytes(b).to_f64()),
             ElementType::BFloat16 => numbers(bytes, |b| bf16::from_le_bytes(b).to_f64()),
             ElementType::Uint64 => numbers(bytes, |b| u64::from_le_bytes(b) as f64),
-            _ => self.integers().into_iter().map(|x| x as f64).collect(),
+            _ => self.integers().into_iter().looking(COST).map(|x| x as f64).collect(),
         }
     }
 
     fn halves(&self) -> impl Iterator<Item = i64> {
-        self.bytes.iter().flat_map(|byte| [(byte & 15).into(), (byte >> 4).into()]).take(self.count())
+        self.bytes.iter().looking(COST).flat_map(|byte| [(byte & 15).into(), (byte >> 4).into()]).take(self.count())
     }
 
     pub fn reshaped(&self, shape: Vec<usize>) -> Tensor {
@@ -228,7 +238,7 @@ impl Tensor {
             // Any byte but 0 is true, and kernels count on 1.
             ElementType::Bool if self.bytes.iter().any(|&byte| byte > 1) => {
                 memory::require(self.bytes.len())?;
-                self.bytes.iter().map(|&byte| (byte != 0).into()).collect::<Vec<u8>>().into()
+                self.bytes.iter().looking(COST).map(|&byte| (byte != 0).into()).collect::<Vec<u8>>().into()
             }
             _ => self.bytes.clone(),
         };
@@ -242,27 +252,27 @@ impl Tensor {
         match (self.element.is_float(), element) {
             _ if self.element == element => self.clone(),
             (true, ElementType::Bool) => {
-                let truths: Vec<i64> = self.floats().iter().map(|&x| (x != 0.0).into()).collect();
+                let truths: Vec<i64> = self.floats().iter().looking(COST).map(|&x| (x != 0.0).into()).collect();
                 Tensor::from_integers(element, shape, &truths)
             }
             (false, ElementType::Bool) => {
-                let truths: Vec<i64> = self.integers().iter().map(|&x| (x != 0).into()).collect();
+                let truths: Vec<i64> = self.integers().iter().looking(COST).map(|&x| (x != 0).into()).collect();
                 Tensor::from_integers(element, shape, &truths)
             }
             (true, _) if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
             // As onnxruntime does it: rounded, of two to the one that is farther from 0, of which the low bits stay.
             (true, ElementType::Int4 | ElementType::Uint4) => {
-                let numbers: Vec<i64> = self.floats().iter().map(|x| i64::from(x.round() as i32)).collect();
+                let numbers: Vec<i64> = self.floats().iter().looking(COST).map(|x| i64::from(x.round() as i32)).collect();
                 Tensor::from_integers(element, shape, &numbers)
             }
             (true, _) => {
                 let (low, high) = element.range();
-                let numbers: Vec<i128> = self.floats().iter().map(|&x| (x as i128).clamp(low, high)).collect();
+                let numbers: Vec<i128> = self.floats().iter().looking(COST).map(|&x| (x as i128).clamp(low, high)).collect();
                 Tensor::from_wholes(element, shape, &numbers)
             }
             // Rounded once.
             (false, ElementType::Float) => {
-                let numbers: Vec<f64> = self.wholes().iter().map(|&x| f64::from(x as f32)).collect();
+                let numbers: Vec<f64> = self.wholes().iter().looking(COST).map(|&x| f64::from(x as f32)).collect();
                 Tensor::from_floats(element, shape, &numbers)
             }
             (false, _) if element.is_float() => Tensor::from_floats(element, shape, &self.floats()),
@@ -272,7 +282,7 @@ impl Tensor {
 }
 
 fn numbers<const WIDTH: usize, T>(bytes: &[u8], number: impl Fn([u8; WIDTH]) -> T) -> Vec<T> {
-    bytes.as_chunks::<WIDTH>().0.iter().map(|&chunk| number(chunk)).collect()
+    bytes.as_chunks::<WIDTH>().0.iter().looking(COST).map(|&chunk| number(chunk)).collect()
 }
 
 /// Dimensions as sizes, with their product; nothing when one is negative or the product is absurd.

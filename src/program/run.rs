@@ -499,7 +499,12 @@ impl Run {
         let inputs = step.inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
         let Program { loaded, limits, bounds, .. } = &*self.program;
         let watched = self.watch.wants_steps().then(|| StepBetween::begin(step, inputs.iter().flatten()));
-        let tensors = evaluate(step, inputs, loaded, limits, bounds, &mut self.random)?;
+        // Its loops ask by what this thread works for, and unwind.
+        let random = &mut self.random;
+        let evaluated = || self.watch.during(|| evaluate(step, inputs, loaded, limits, bounds, random));
+        let evaluated = catch_unwind(AssertUnwindSafe(evaluated));
+        self.is_wanted()?;
+        let tensors = evaluated.unwrap_or_else(|panic| Err(from_panic(&*panic)))?;
         if let Some(watched) = watched {
             watched.end(&self.watch, &tensors);
         }

@@ -17,6 +17,7 @@ mod draw;
 mod families;
 mod invalid;
 mod limits;
+mod looks;
 mod magnitudes;
 mod many;
 mod oracle;

@@ -1,10 +1,10 @@
 //! What the CPU answers the compiler. Constants are computed with the reference kernels.
 
 use super::aligned::aligned;
-use super::cancel::Cancel;
 use super::dispatch::{Patterns, Target};
 use super::view::{Arguments, View, ViewMut};
 use super::{kernels, reference};
+use crate::cancel::Cancel;
 use crate::compiler::{Capabilities, Filter, Fusing, Pattern, Preferences};
 use crate::error::Result;
 use crate::graph::{ConstantBytes, Descriptor, Op, OperandId};

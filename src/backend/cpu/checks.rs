@@ -6,6 +6,7 @@ use crate::compiler::Check;
 use crate::error::Result;
 use crate::graph::DataType;
 use crate::graph::ops::check::Outside;
+use crate::looks::Looking;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Indices that are looked at at once: the threads share the pieces of longer lists.
@@ -55,7 +56,7 @@ impl Index for u64 {
 
 /// The first index that is outside. Nearly always there is none, which a loop without branches says.
 fn first<I: Index>(indices: &[I], sizes: &[u32], from_end: bool) -> Option<Outside> {
-    let found = || crate::graph::ops::check::outside(indices.iter().copied(), sizes, from_end);
+    let found = || crate::graph::ops::check::outside(indices.iter().copied().looking(2), sizes, from_end);
     let &[size] = sizes else { return found() };
     if indices.len() <= PIECE {
         return if are_within(indices, size, from_end) { None } else { found() };

@@ -3,6 +3,7 @@
 
 use super::threads;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
+use crate::looks;
 use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
 
@@ -63,23 +64,26 @@ fn copy_runs<T: Pod + Send + Sync>(source: &[T], offset: usize, outer: &[Dimensi
     if outer.is_empty() {
         // One run alone is divided by itself.
         return threads::for_each_piece(output, 1, cost::<T>(0), |first, piece| {
-            piece.copy_from_slice(&source[offset + first..][..piece.len()]);
+            looks::copy(&source[offset + first..][..piece.len()], piece);
         });
     }
     threads::for_each_piece(output, run, cost::<T>(run), |first, piece| {
         let mut places = Places::new(offset, outer, first);
         for row in piece.chunks_exact_mut(run) {
-            row.copy_from_slice(&source[places.advance()..][..run]);
+            looks::copy(&source[places.advance()..][..run], row);
         }
     });
 }
 
 /// Every row of the output is one element of the source, again and again.
 fn copy_repeated<T: Pod + Send + Sync>(source: &[T], offset: usize, outer: &[Dimension], run: usize, output: &mut [T]) {
+    if outer.is_empty() {
+        return threads::for_each_piece(output, 1, cost::<T>(0), |_, piece| looks::fill(piece, source[offset]));
+    }
     threads::for_each_piece(output, run, cost::<T>(run), |first, piece| {
         let mut places = Places::new(offset, outer, first);
         for row in piece.chunks_mut(run) {
-            row.fill(source[places.advance()]);
+            looks::fill(row, source[places.advance()]);
         }
     });
 }
@@ -107,6 +111,7 @@ fn copy_scattered<T: Pod + Send + Sync>(source: &[T], offset: usize, mut outer: 
                         place += inner.stride;
                     }
                 }
+                looks::worked(count * (end - block));
             }
             (piece, row) = (rest, 0);
         }

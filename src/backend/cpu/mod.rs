@@ -2,7 +2,6 @@
 
 mod affinity;
 mod aligned;
-mod cancel;
 mod capabilities;
 mod checks;
 pub mod copy;
@@ -32,7 +31,7 @@ mod thread_pool;
 pub mod threads;
 pub mod view;
 
-use cancel::Cancel;
+use crate::cancel::Cancel;
 use capabilities::CpuCapabilities;
 use crew::Crew;
 use dispatch::{ANY_SIZE, Target};

@@ -3,6 +3,7 @@
 //! Where the memory cannot be had the kernel ends by a panic, which becomes an error of the dispatch. The ordinary ways to
 //! make a `Vec` would end the process. So everything whose length depends on a tensor's is made here.
 
+use crate::looks::{self, Looking};
 use crate::memory::is_at_hand;
 use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
@@ -19,14 +20,16 @@ pub fn zeroed<T: Zeroable>(length: usize) -> Vec<T> {
 /// So many copies of a value.
 pub fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     let mut vector = with_capacity(length);
-    vector.resize(length, value);
+    for part in looks::parts(length) {
+        vector.resize(part.end, value.clone());
+    }
     vector
 }
 
 /// The elements of an iterator that has so many.
 pub fn collected<T>(length: usize, elements: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut vector = with_capacity(length);
-    vector.extend(elements);
+    vector.extend(elements.into_iter().looking(1));
     vector
 }
 

@@ -8,8 +8,8 @@
 #![allow(unsafe_code)]
 
 use super::affinity::Affinity;
-use super::cancel::Cancel;
 use crate::backend::HostThread;
+use crate::cancel::Cancel;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -516,7 +516,7 @@ mod tests {
             let (barrier, wanted) = (std::sync::Barrier::new(2), AtomicUsize::new(0));
             share(2, usize::MAX, &|_| {
                 barrier.wait();
-                wanted.fetch_add(usize::from(crate::backend::cpu::cancel::is_wanted()), Ordering::Relaxed);
+                wanted.fetch_add(usize::from(crate::cancel::is_wanted()), Ordering::Relaxed);
             });
             wanted.into_inner()
         };

@@ -4,16 +4,13 @@
 //! that the caller leads, or else, when it is inside of a rayon pool, there; otherwise, or when there is little
 //! to do, one after the other. A piece does with subnormal numbers what the thread does that asks for it.
 
+use super::thread_pool;
 use super::thread_pool::Padded;
-use super::{cancel, thread_pool};
+use crate::{cancel, looks};
 use rayon::prelude::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use webnn_kernels::subnormals::Subnormals;
-
-/// No piece is longer than this many units of work, if it can be helped: a context that ends waits for the pieces that
-/// have begun, and does not begin others.
-const LONGEST: usize = 20_000_000;
 
 /// Units of work of a pool's piece, at most, unless there are many: its members begin and end at the same time but for one piece,
 /// and one begins some microseconds before the others.
@@ -53,10 +50,12 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     let units = output.len().div_ceil(unit);
     let cost = cost.max(1);
     let Help { threads, is_pool, worth_dividing } = Help::here();
-    let longest = (LONGEST / cost).max(1);
+    // A context that ends waits for the pieces that have begun, and does not begin others.
+    let longest = (looks::longest() / cost).max(1);
     let total = units.saturating_mul(cost);
     if units <= longest && (threads == 1 || total < worth_dividing) || units == 1 {
-        return body(0, output);
+        body(0, output);
+        return looks::worked(total);
     }
     // Finer than the number of threads, so that one that is late does not hold up the others.
     let coarse = units.div_ceil(threads * 4);
@@ -65,6 +64,7 @@ fn divide<T: Send>(output: &mut [T], unit: usize, cost: usize, body: &(dyn Fn(us
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |(piece, chunk): (usize, &mut [T])| {
         let _until_it_ends = subnormals.begin();
+        looks::looked();
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
             body(piece * per_piece, chunk);
         }
@@ -88,6 +88,7 @@ pub fn available() -> usize {
 /// Whether somebody still wants what this thread computes. For loops within a piece that may take long: what they leave is
 /// looked at by nobody.
 pub fn is_wanted() -> bool {
+    looks::looked();
     cancel::is_wanted()
 }
 
@@ -101,6 +102,7 @@ fn share(count: usize, cost: usize, body: &(dyn Fn(usize) + Sync)) {
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
     let body = |number: usize| {
         let _until_it_ends = subnormals.begin();
+        looks::looked();
         if cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok()) {
             body(number);
         }
@@ -126,7 +128,10 @@ fn run_rounds(rounds: usize, parts: usize, threads: usize, body: &(dyn Fn(usize,
     let Help { threads: available, is_pool, .. } = Help::here();
     let threads = threads.min(available).min(parts);
     let (cancel, subnormals) = (cancel::current(), Subnormals::here());
-    let is_wanted = || cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok());
+    let is_wanted = || {
+        looks::looked();
+        cancel.as_ref().is_none_or(|cancel| cancel.check().is_ok())
+    };
     if threads <= 1 {
         for round in (0..rounds).take_while(|_| is_wanted()) {
             (0..parts).for_each(|part| body(round, part));

@@ -4,6 +4,7 @@ use super::element::Element;
 use super::incoming::{Elements, Incoming};
 use crate::backend::cpu::scratch;
 use crate::graph::{DataType, OperandId};
+use crate::looks;
 use bytemuck::Pod;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -113,7 +114,9 @@ impl<'a> View<'a> {
             _ => {
                 let elements = self.elements::<f16>();
                 let mut converted = scratch::zeroed(elements.len());
-                elements.convert_to_f32_slice(&mut converted);
+                for part in looks::parts(elements.len()) {
+                    elements[part.clone()].convert_to_f32_slice(&mut converted[part]);
+                }
                 Cow::Owned(converted)
             }
         }
@@ -199,7 +202,9 @@ impl ViewMut<'_> {
                 let elements = self.elements::<f16>();
                 let mut computed = scratch::zeroed(elements.len());
                 compute(&mut computed);
-                elements.convert_from_f32_slice(&computed);
+                for part in looks::parts(elements.len()) {
+                    elements[part.clone()].convert_from_f32_slice(&computed[part]);
+                }
             }
         }
     }

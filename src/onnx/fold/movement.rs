@@ -2,15 +2,19 @@
 
 use crate::graph::ops::check::outside;
 use crate::graph::shape::strides;
+use crate::looks::Looking;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
+
+/// Nanoseconds that an element takes.
+const COST: usize = 4;
 
 /// Makes a tensor of another shape, whose elements are the input's at the places that `source` tells for a position.
 fn rearranged(input: &Tensor, shape: Vec<usize>, source: impl Fn(&[usize]) -> usize) -> Tensor {
     let count: usize = shape.iter().product();
     let mut position = vec![0; shape.len()];
     let mut places = Vec::with_capacity(count);
-    for _ in 0..count {
+    for _ in (0..count).looking(COST) {
         places.push(source(&position));
         for (at, &size) in position.iter_mut().zip(&shape).rev() {
             *at += 1;
@@ -22,11 +26,12 @@ fn rearranged(input: &Tensor, shape: Vec<usize>, source: impl Fn(&[usize]) -> us
     }
     if input.element.bits() == 4 {
         let elements = input.integers();
-        let moved: Vec<i64> = places.iter().map(|&place| elements[place]).collect();
+        let moved: Vec<i64> = places.iter().looking(COST).map(|&place| elements[place]).collect();
         return Tensor::from_integers(input.element, shape, &moved);
     }
     let width = input.element.bits() / 8;
-    let bytes: Vec<u8> = places.iter().flat_map(|&place| &input.bytes[place * width..(place + 1) * width]).copied().collect();
+    let bytes: Vec<u8> =
+        places.iter().looking(COST).flat_map(|&place| &input.bytes[place * width..(place + 1) * width]).copied().collect();
     Tensor { element: input.element, shape, bytes: bytes.into() }
 }
 
@@ -61,7 +66,7 @@ pub fn gather(input: &Tensor, indices: &Tensor, axis: usize) -> Mapped<Tensor> {
     let size = input.shape[axis];
     let mut places = indices.integers();
     let of_check = u32::try_from(size).map_err(|_| "a dimension that is too large")?;
-    if let Some(outside) = outside(places.iter().copied(), &[of_check], true) {
+    if let Some(outside) = outside(places.iter().copied().looking(COST), &[of_check], true) {
         return Err(match size {
             0 => "an index into a dimension of size 0".into(),
             _ => format!("input 1: {}", outside.describe(&indices.shape, true)).into(),

@@ -3,6 +3,7 @@
 use super::movement::expanded;
 use crate::graph::OperandId;
 use crate::graph::ops::elementwise::LogicalKind;
+use crate::looks::Looking;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
@@ -121,11 +122,11 @@ pub fn non_zero(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     if !emit.folding.affords(&tensor.shape) || !emit.folding.affords(&[rank, tensor.count()]) {
         return Err("too many elements to search at import".into());
     }
-    let found: Vec<i64> = (0..).zip(tensor.floats()).filter(|(_, x)| *x != 0.0).map(|(place, _)| place).collect();
+    let found: Vec<i64> = (0..).zip(tensor.floats()).looking(1).filter(|(_, x)| *x != 0.0).map(|(place, _)| place).collect();
     let mut coordinates = Vec::with_capacity(found.len() * rank);
     for dimension in 0..rank {
         let stride: usize = tensor.shape[dimension + 1..].iter().product();
-        coordinates.extend(found.iter().map(|place| place / stride as i64 % tensor.shape[dimension] as i64));
+        coordinates.extend(found.iter().looking(4).map(|place| place / stride as i64 % tensor.shape[dimension] as i64));
     }
     Ok(vec![Tensor::from_integers(ElementType::Int64, vec![rank, found.len()], &coordinates).into()])
 }

@@ -92,7 +92,7 @@ pub struct Entry {
 
 /// Operators whose results have a size that only the elements of their inputs tell, and random numbers: no graph computes them
 /// ([`super::step`]).
-const ON_HOST: [&str; 10] = [
+pub const ON_HOST: [&str; 10] = [
     "Bernoulli",
     "Multinomial",
     "NonMaxSuppression",

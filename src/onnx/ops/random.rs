@@ -1,5 +1,6 @@
 //! Random numbers. They are drawn before the part of a model that uses them, and given to its graph.
 
+use crate::looks::Looking;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
@@ -14,15 +15,20 @@ fn stream(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Stream> {
     Ok(random.stream(seed)?)
 }
 
+/// Nanoseconds that a number takes.
+const COST: usize = 20;
+
 /// The numbers that `draw` gives, as a tensor of that shape.
 fn filled(element: ElementType, shape: Vec<usize>, emit: &mut Emit<'_>, draw: impl FnMut(usize) -> f64) -> Mapped<Vec<Value>> {
     if !emit.folding.affords(&shape) {
         return Err(format!("{shape:?} are too many random numbers").into());
     }
-    let numbers: Vec<f64> = (0..shape.iter().product()).map(draw).collect();
+    let numbers: Vec<f64> = (0..shape.iter().product()).looking(COST).map(draw).collect();
     let tensor = match element.is_float() {
         true => Tensor::from_floats(element, shape, &numbers),
-        false => Tensor::from_integers(element, shape, &numbers.iter().map(|&number| number as i64).collect::<Vec<_>>()),
+        false => {
+            Tensor::from_integers(element, shape, &numbers.iter().looking(1).map(|&number| number as i64).collect::<Vec<_>>())
+        }
     };
     Ok(vec![tensor.into()])
 }
@@ -75,9 +81,9 @@ pub fn multinomial(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let logarithms = input.floats();
     let cumulated = |row: usize| {
         let row = &logarithms[row * classes..][..classes];
-        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let largest = row.iter().copied().looking(1).fold(f64::NEG_INFINITY, f64::max);
         let mut sum = 0.0;
-        let sums = row.iter().map(|&x| {
+        let sums = row.iter().looking(COST).map(|&x| {
             sum += libm::exp(x - largest);
             sum
         });

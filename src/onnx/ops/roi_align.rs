@@ -1,5 +1,6 @@
 //! RoiAlign: regions of a feature map, whose places are known when the model runs, sampled to one size.
 
+use crate::looks;
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::node::Node;
@@ -14,6 +15,9 @@ const MOST_SAMPLES: usize = 1 << 12;
 
 /// A bilinear sample: four places in a plane and their weights.
 type Sample = [(usize, f32); 4];
+
+/// Nanoseconds that a sample takes.
+const COST: usize = 8;
 
 /// Nothing for a place outside of the plane.
 fn sample(y: f32, x: f32, height: usize, width: usize) -> Option<Sample> {
@@ -95,6 +99,7 @@ impl Attributes {
             for column in 0..self.columns {
                 let mut samples = Vec::with_capacity(down * across);
                 for i in 0..down {
+                    looks::worked(across * COST);
                     let y = top + row as f32 * of_row + (i as f32 + 0.5) * of_row / down as f32;
                     for k in 0..across {
                         let x = left + column as f32 * of_column + (k as f32 + 0.5) * of_column / across as f32;
@@ -153,7 +158,10 @@ pub fn roi_align(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
         let cells = attributes.cells(&grid, [height, width]);
         for channel in 0..channels {
             let plane = &pixels[(image as usize * channels + channel) * height * width..][..height * width];
-            result.extend(cells.iter().map(|samples| attributes.pooled(plane, samples)));
+            result.extend(cells.iter().map(|samples| {
+                looks::worked(samples.len().max(1) * COST);
+                attributes.pooled(plane, samples)
+            }));
         }
     }
     let result = match input.element {

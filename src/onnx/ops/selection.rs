@@ -1,5 +1,6 @@
 //! NonMaxSuppression and Unique: how many elements they give depends on those that they are given.
 
+use crate::looks::{self, Looking};
 use crate::onnx::element::ElementType;
 use crate::onnx::emit::Emit;
 use crate::onnx::fold;
@@ -8,6 +9,9 @@ use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 use std::cmp::Ordering;
+
+/// Nanoseconds that an element takes, or a comparison.
+const COST: usize = 4;
 
 /// A box by its corners.
 #[derive(Clone, Copy)]
@@ -75,16 +79,17 @@ pub fn non_max_suppression(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<V
     if !emit.folding.affords(&boxes.shape) || !emit.folding.affords(&scores.shape) {
         return Err("too many boxes".into());
     }
-    let single = |tensor: &Tensor| tensor.floats().into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+    let single = |tensor: &Tensor| tensor.floats().into_iter().looking(1).map(|x| x as f32).collect::<Vec<f32>>();
     let (boxes, scores) = (single(boxes), single(scores));
-    let corners: Vec<Corners> = boxes.chunks(4).map(|numbers| Corners::of(numbers, has_center)).collect();
+    let corners: Vec<Corners> = boxes.chunks(4).looking(COST).map(|numbers| Corners::of(numbers, has_center)).collect();
     let mut chosen: Vec<i64> = Vec::new();
     for image in 0..images {
         for class in 0..classes {
             let scores = &scores[(image * classes + class) * count..][..count];
-            let mut order: Vec<usize> = (0..count).filter(|&i| least.is_none_or(|least| scores[i] > least)).collect();
+            let mut order: Vec<usize> = (0..count).looking(1).filter(|&i| least.is_none_or(|least| scores[i] > least)).collect();
             // The first of equal scores comes first; what is no number comes last.
             order.sort_by(|&a, &b| {
+                looks::worked(COST);
                 scores[b].partial_cmp(&scores[a]).unwrap_or_else(|| scores[a].is_nan().cmp(&scores[b].is_nan()))
             });
             let mut kept: Vec<usize> = Vec::new();
@@ -93,6 +98,7 @@ pub fn non_max_suppression(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<V
                     break;
                 }
                 emit.folding.require(kept.len() * 16)?;
+                looks::worked(COST * (1 + kept.len()));
                 let corners = &corners[image * count..];
                 if kept.iter().all(|&other| !corners[i].overlaps(&corners[other], overlap)) {
                     kept.push(i);
@@ -132,26 +138,29 @@ pub fn unique(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             true => whole[at(a, place)].cmp(&whole[at(b, place)]),
             false => compare(&floats[at(a, place)], &floats[at(b, place)]),
         });
-        compared.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        compared.looking(COST).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut order: Vec<usize> = (0..slices).collect();
     order.sort_by(|&a, &b| order_of(a, b));
     // Runs of equal slices: the first of each run came first, since the order is stable.
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for slice in order {
+    for slice in order.into_iter().looking(COST) {
         match groups.last_mut() {
             Some(group) if order_of(group[0], slice).is_eq() => group.push(slice),
             _ => groups.push(vec![slice]),
         }
     }
     if !sorted {
-        groups.sort_by_key(|group| group[0]);
+        groups.sort_by_key(|group| {
+            looks::worked(1);
+            group[0]
+        });
     }
-    let first: Vec<i64> = groups.iter().map(|group| group[0] as i64).collect();
-    let counts: Vec<i64> = groups.iter().map(|group| group.len() as i64).collect();
+    let first: Vec<i64> = groups.iter().looking(COST).map(|group| group[0] as i64).collect();
+    let counts: Vec<i64> = groups.iter().looking(COST).map(|group| group.len() as i64).collect();
     let mut inverse = vec![0; slices];
     for (number, group) in groups.iter().enumerate() {
-        group.iter().for_each(|&slice| inverse[slice] = number as i64);
+        group.iter().looking(COST).for_each(|&slice| inverse[slice] = number as i64);
     }
     let values = fold::gather(&input, &Tensor::int64s(&first), at)?;
     Ok(vec![values.into(), Tensor::int64s(&first).into(), Tensor::int64s(&inverse).into(), Tensor::int64s(&counts).into()])

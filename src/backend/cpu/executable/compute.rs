@@ -2,11 +2,12 @@
 
 use super::followers::{follow, follow_from};
 use super::step::Step;
-use crate::backend::cpu::cancel::Cancel;
 use crate::backend::cpu::reference;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::graph::{DataType, Op};
+use crate::looks;
 use crate::memory::Bytes;
 use smallvec::SmallVec;
 
@@ -56,7 +57,7 @@ fn dequantized_product(step: &Step, views: &[View<'_>], written: &mut [ViewMut<'
     let mut outputs = [ViewMut { data_type: DataType::Float32, shape, bytes: &mut result }];
     reference::execute(&step.op, &mut Arguments::new(&of_numbers, &mut outputs));
     if step.followers.is_empty() {
-        written[0].bytes.copy_from_slice(&result);
+        looks::copy(&result, written[0].bytes);
         return Ok(());
     }
     follow_from(result, DataType::Float32, &step.followers, views, &mut written[0], cancel)

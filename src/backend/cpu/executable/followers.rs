@@ -1,10 +1,11 @@
 //! What is done to the output of a step afterwards, operator by operator with the reference kernels.
 
-use super::super::cancel::Cancel;
 use super::super::reference;
 use super::super::view::{Arguments, View, ViewMut};
+use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks;
 use crate::memory::Bytes;
 use smallvec::SmallVec;
 
@@ -62,7 +63,7 @@ pub fn follow_from(
         (before, data_type) = (after, result_type);
     }
     if !followers.is_empty() {
-        output.bytes.copy_from_slice(&before);
+        looks::copy(&before, output.bytes);
     }
     Ok(())
 }

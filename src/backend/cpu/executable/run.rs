@@ -5,9 +5,9 @@ use super::regions::Regions;
 use super::step::{Memory, Step};
 use super::{sources, tables};
 use crate::backend::Bindings;
-use crate::backend::cpu::cancel::Cancel;
 use crate::backend::cpu::checks::check;
 use crate::backend::cpu::storage::HostStorage;
+use crate::cancel::Cancel;
 use crate::done::from_panic;
 use crate::error::Result;
 use crate::watch::{Description, StepNumber};
@@ -76,6 +76,8 @@ impl Executable {
             checks()?;
         }
         let computed = catch_unwind(AssertUnwindSafe(|| step.compute(&views, &mut written, cancel)));
+        // A kernel that nobody wants any more unwinds, too (`looks.rs`).
+        cancel.check()?;
         let computed = computed.unwrap_or_else(|panic| Err(from_panic(&*panic)));
         let are_within = computed.map_err(|error| error.of(step.op.row().name, &step.label))?;
         // Says which one it was.

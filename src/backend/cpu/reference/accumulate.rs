@@ -8,6 +8,7 @@ use crate::backend::cpu::threads::{self, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::accumulate::{AccumulateElements, AccumulateNd, Accumulation};
 use crate::graph::shape::strides;
+use crate::looks::{self, Looking};
 use half::f16;
 
 pub fn accumulate_elements(op: &AccumulateElements, arguments: &mut Arguments<'_, '_>) {
@@ -35,8 +36,6 @@ pub fn accumulate_nd(op: &AccumulateNd, arguments: &mut Arguments<'_, '_>) {
 
 /// Nanoseconds that an update takes.
 const COST: usize = 2;
-/// Rows of updates between two questions whether somebody still wants the result.
-const ROWS_BETWEEN: usize = 1 << 10;
 /// Nanoseconds that all take from which on threads share them though each looks at all indices.
 const WORTH_RANGES: usize = 50_000;
 
@@ -105,12 +104,9 @@ impl Lines {
         // The position of a row, and where it is in the block but for the axis.
         let mut position = vec![0; last - *axis];
         let mut beside = 0;
-        for number in 0..rows {
-            if number.is_multiple_of(ROWS_BETWEEN) && !threads::is_wanted() {
-                return;
-            }
+        for number in (0..rows).looking(row * COST) {
             let from = first + number * row;
-            for (i, &index) in indices[from..from + row].iter().enumerate() {
+            for (i, &index) in indices[from..from + row].iter().enumerate().looking_if_long(COST) {
                 // What is below the range becomes more than any.
                 let place = valid(index.into(), size).wrapping_sub(begin);
                 if place < *range {
@@ -162,15 +158,15 @@ impl Slices {
     /// A counting sort by slice, in time linear in both.
     fn new(indices: Indices<'_>, count: usize, dimensions: &[usize], run: usize) -> Slices {
         let slices = dimensions.iter().product::<usize>();
-        let targets = scratch::collected(count, (0..count).map(|i| indices.place(i, dimensions) as u32));
+        let targets = scratch::collected(count, (0..count).looking(COST).map(|i| indices.place(i, dimensions) as u32));
         let mut starts = scratch::filled(0u32, slices + 1);
-        targets.iter().for_each(|&target| starts[target as usize + 1] += 1);
-        for i in 0..slices {
+        targets.iter().looking(COST).for_each(|&target| starts[target as usize + 1] += 1);
+        for i in (0..slices).looking(1) {
             starts[i + 1] += starts[i];
         }
         let mut next = scratch::collected(slices, starts[..slices].iter().copied());
         let mut numbers = scratch::filled(0u32, count);
-        for (number, &target) in targets.iter().enumerate() {
+        for (number, &target) in targets.iter().enumerate().looking(COST) {
             let place = &mut next[target as usize];
             numbers[*place as usize] = number as u32;
             *place += 1;
@@ -191,7 +187,7 @@ impl Targets for Slices {
 
     fn each(&self, block: usize, mut combine: impl FnMut(usize, usize, usize)) {
         let updates = self.starts[block] as usize..self.starts[block + 1] as usize;
-        self.numbers[updates].iter().for_each(|&number| combine(0, number as usize * self.run, self.run));
+        self.numbers[updates].iter().looking(self.run).for_each(|&number| combine(0, number as usize * self.run, self.run));
     }
 }
 
@@ -201,7 +197,7 @@ trait Summed: Arithmetic {
     fn all(reduction: Accumulation, input: &[Self], updates: &[Self], output: &mut [Self], targets: &impl Targets) {
         for_each_piece(output, targets.block(), targets.cost(), |first, piece| {
             let block = targets.block();
-            piece.copy_from_slice(&input[first * block..][..piece.len()]);
+            looks::copy(&input[first * block..][..piece.len()], piece);
             for (number, totals) in (first..).zip(piece.chunks_mut(block)) {
                 combine_all(reduction, totals, updates, |x| x, targets, number);
             }
@@ -223,9 +219,9 @@ impl Summed for f16 {
             let mut totals = scratch::filled(0f32, block);
             for (number, output) in (first..).zip(piece.chunks_mut(block)) {
                 let totals = &mut totals[..output.len()];
-                totals.iter_mut().zip(&input[number * block..]).for_each(|(total, x)| *total = x.to_f32());
+                totals.iter_mut().zip(&input[number * block..]).looking_if_long(1).for_each(|(total, x)| *total = x.to_f32());
                 combine_all(reduction, totals, updates, f16::to_f32, targets, number);
-                output.iter_mut().zip(&*totals).for_each(|(output, &total)| *output = f16::from_f32(total));
+                output.iter_mut().zip(&*totals).looking_if_long(1).for_each(|(output, &total)| *output = f16::from_f32(total));
             }
         });
     }
@@ -251,7 +247,8 @@ fn combine_all<T: Arithmetic, U: Copy>(
 fn combine<T: Copy, U: Copy>(totals: &mut [T], updates: &[U], combine: impl Fn(T, U) -> T, targets: &impl Targets, block: usize) {
     targets.each(block, |to, from, length| {
         let totals = &mut totals[to..to + length];
-        totals.iter_mut().zip(&updates[from..from + length]).for_each(|(total, &x)| *total = combine(*total, x));
+        let pairs = totals.iter_mut().zip(&updates[from..from + length]);
+        pairs.looking_if_long(1).for_each(|(total, &x)| *total = combine(*total, x));
     });
 }
 

@@ -7,6 +7,7 @@ use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::backend::strided::Axis;
 use crate::graph::DataType;
 use crate::graph::ops::arg::{Arg, ArgKind};
+use crate::looks::{self, Looking};
 
 pub fn arg(op: &Arg, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -42,9 +43,9 @@ fn find<T: Element, P: Element>(
             // Row by row, with the best values so far.
             let (initial, rows) = block.split_at(axis.run);
             let mut best = scratch::collected(axis.run, initial.iter().copied());
-            positions.fill(position(0));
-            for (i, row) in rows.chunks_exact(axis.run).enumerate() {
-                for ((found, best), &x) in positions.iter_mut().zip(&mut best).zip(row) {
+            looks::fill(positions, position(0));
+            for (i, row) in rows.chunks_exact(axis.run).enumerate().looking(2 * axis.run) {
+                for ((found, best), &x) in positions.iter_mut().zip(&mut best).zip(row).looking_if_long(2) {
                     if wins(x, *best) {
                         (*found, *best) = (position(i + 1), x);
                     }

@@ -2,12 +2,13 @@
 
 use crate::backend::cpu::copy::with_unit;
 use crate::backend::cpu::view::Arguments;
+use crate::backend::strided::Strided;
 use crate::graph::ops::bitcast::Bitcast;
 
 pub fn bitcast(op: &Bitcast, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
-    with_unit!(input.data_type, T => output.units::<T>().copy_from_slice(input.units::<T>()));
+    with_unit!(input.data_type, T => Strided::dense(input.shape).copy::<T>(input.units(), output.units()));
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType;
 use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, Sizes};
+use crate::looks::Looking;
 
 /// What is taken off the integers of blocks.
 enum ZeroPoints<'a> {
@@ -31,7 +32,7 @@ pub fn block_quantized_matmul(op: &BlockQuantizedMatmul, arguments: &mut Argumen
     };
     let number = |code: u32| code_book.map_or_else(|| op.number(code), |book| f64::from(book[code as usize]));
     let expand = |column: usize, to: &mut [f64]| {
-        for (block, to) in to.chunks_mut(op.block_size as usize).enumerate() {
+        for (block, to) in to.chunks_mut(op.block_size as usize).enumerate().looking(op.block_size as usize) {
             let place = of_block(block, column);
             let zero = match &zero_points {
                 ZeroPoints::None => 0.0,
@@ -53,14 +54,14 @@ pub fn block_quantized_matmul(op: &BlockQuantizedMatmul, arguments: &mut Argumen
         for (i, output) in piece.chunks_exact_mut(rows).enumerate() {
             expand(first + i, &mut expanded);
             let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[first + i]));
-            for (output, row) in output.iter_mut().zip(left.chunks_exact(depth)) {
+            for (output, row) in output.iter_mut().zip(left.chunks_exact(depth)).looking_if_long(depth) {
                 let sum: f64 = row.iter().zip(&expanded).map(|(&x, w)| f64::from(x) * w).sum();
                 *output = (sum + bias) as f32;
             }
         }
     });
     arguments.output().fill_f32(|output| {
-        for (row, output) in output.chunks_exact_mut(columns).enumerate() {
+        for (row, output) in output.chunks_exact_mut(columns).enumerate().looking(columns) {
             output.iter_mut().enumerate().for_each(|(column, output)| *output = transposed[column * rows + row]);
         }
     });

@@ -12,6 +12,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
 use crate::graph::ops::layout::InputOperandLayout::{self, Nchw, Nhwc};
+use crate::looks::Looking;
 use ndarray::{ArrayView4, CowArray, Ix4};
 
 /// With fewer output channels in a group than this, a convolution of planes is done directly.
@@ -75,7 +76,7 @@ pub fn conv2d(op: &Conv2d, arguments: &mut Arguments<'_, '_>) {
     };
     let filter_elements = filter.to_f32();
     // An infinite weight times padding is not a number, so padding may not be left out then.
-    let is_finite = filter_elements.iter().all(|x| x.is_finite());
+    let is_finite = filter_elements.iter().looking(1).all(|x| x.is_finite());
     let shape = [filter.shape[0], filter.shape[1], filter.shape[2], filter.shape[3]];
     let filter = ArrayView4::from_shape(shape, &filter_elements).expect("a view's elements are those of its shape");
     let [o, i, h, w] = op.filter_layout.to_oihw(&[0, 1, 2, 3]);

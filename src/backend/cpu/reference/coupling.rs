@@ -4,6 +4,7 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::coupling::PairwiseCoupling;
+use crate::looks::Looking;
 
 pub fn pairwise_coupling(op: &PairwiseCoupling, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -27,7 +28,7 @@ pub fn pairwise_coupling(op: &PairwiseCoupling, arguments: &mut Arguments<'_, '_
 fn matrix(row: &[f32], classes: usize, q: &mut [f64]) {
     q.fill(0.0);
     let mut pairs = row.iter();
-    for i in 0..classes {
+    for i in (0..classes).looking(classes) {
         for j in i + 1..classes {
             let first = pairs.next().copied().map_or(0.0, f64::from);
             let second = 1.0 - first;
@@ -43,7 +44,7 @@ fn solve(q: &[f64], p: &mut [f64], qp: &mut [f64]) {
     let classes = p.len();
     p.fill(1.0 / classes as f64);
     for _ in 0..classes.max(100) {
-        for (value, line) in qp.iter_mut().zip(q.chunks_exact(classes)) {
+        for (value, line) in qp.iter_mut().zip(q.chunks_exact(classes)).looking(classes) {
             *value = line.iter().zip(&*p).map(|(q, p)| q * p).sum();
         }
         let mut form: f64 = qp.iter().zip(&*p).map(|(qp, p)| qp * p).sum();
@@ -51,7 +52,7 @@ fn solve(q: &[f64], p: &mut [f64], qp: &mut [f64]) {
         if qp.iter().all(|value| (value - form).abs() < 0.005 / classes as f64) {
             break;
         }
-        for t in 0..classes {
+        for t in (0..classes).looking(2 * classes) {
             let line = &q[t * classes..][..classes];
             let change = (form - qp[t]) / line[t];
             p[t] += change;

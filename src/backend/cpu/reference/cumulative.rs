@@ -8,6 +8,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::Axis;
 use crate::graph::ops::cumulative::{CumulativeProduct, CumulativeSum};
+use crate::looks::Looking;
 
 pub fn cumulative_sum(op: &CumulativeSum, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -71,10 +72,11 @@ impl<A: Copy + Send + Sync, L: Sync, C: Sync, F: Sync> Scan<A, L, C, F> {
             let mut totals = scratch::filled(self.none, axis.run);
             for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
                 totals.fill(self.none);
-                for i in 0..axis.size {
+                for i in (0..axis.size).looking(axis.run) {
                     let position = if self.reversed { axis.size - 1 - i } else { i };
                     let row = position * axis.run..(position + 1) * axis.run;
-                    for ((output, &x), total) in output[row.clone()].iter_mut().zip(&input[row]).zip(&mut totals) {
+                    let elements = output[row.clone()].iter_mut().zip(&input[row]).zip(&mut totals);
+                    for ((output, &x), total) in elements.looking_if_long(1) {
                         *output = self.next(total, x);
                     }
                 }
@@ -92,7 +94,7 @@ impl<A: Copy + Send + Sync, L: Sync, C: Sync, F: Sync> Scan<A, L, C, F> {
         let groups = output.chunks_exact_mut(COUNT * length).zip(input.chunks_exact(COUNT * length));
         for (output, input) in groups {
             let mut totals = [self.none; COUNT];
-            for i in 0..length {
+            for i in (0..length).looking_if_long(COUNT) {
                 let position = if self.reversed { length - 1 - i } else { i };
                 for (line, total) in totals.iter_mut().enumerate() {
                     let place = line * length + position;

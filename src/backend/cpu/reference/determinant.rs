@@ -4,6 +4,7 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::determinant::{Determinant, Inverse};
+use crate::looks::Looking;
 
 pub fn determinant(op: &Determinant, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -13,7 +14,7 @@ pub fn determinant(op: &Determinant, arguments: &mut Arguments<'_, '_>) {
         let mut matrix = scratch::filled(0.0, size * size);
         for (number, output) in (first..).zip(piece) {
             let source = &elements[number * size * size..][..size * size];
-            matrix.iter_mut().zip(source).for_each(|(to, &from)| *to = f64::from(from));
+            matrix.iter_mut().zip(source).looking_if_long(1).for_each(|(to, &from)| *to = f64::from(from));
             *output = match source {
                 [x] => *x,
                 // A sum of products of what is not finite has no value.
@@ -42,7 +43,7 @@ fn of(matrix: &mut [f64], size: usize) -> f64 {
         }
         let (done, rest) = matrix.split_at_mut((step + 1) * size);
         let top = &done[step * size..];
-        for row in rest.chunks_exact_mut(size) {
+        for row in rest.chunks_exact_mut(size).looking(size) {
             let factor = row[step] / head;
             if factor != 0.0 {
                 row[step..].iter_mut().zip(&top[step..]).for_each(|(x, y)| *x -= factor * y);
@@ -87,7 +88,7 @@ fn invert(rows: &mut [f64], size: usize) {
         rows[step * width..][..width].iter_mut().for_each(|x| *x /= head);
         let (above, rest) = rows.split_at_mut(step * width);
         let (top, below) = rest.split_at_mut(width);
-        for row in above.chunks_exact_mut(width).chain(below.chunks_exact_mut(width)) {
+        for row in above.chunks_exact_mut(width).chain(below.chunks_exact_mut(width)).looking(width) {
             let factor = row[step];
             row.iter_mut().zip(&*top).for_each(|(x, y)| *x -= factor * y);
         }

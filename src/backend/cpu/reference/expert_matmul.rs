@@ -3,6 +3,7 @@
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::expert_matmul::{ExpertMatmul, Sizes};
+use crate::looks::Looking;
 
 pub fn expert_matmul(op: &ExpertMatmul, arguments: &mut Arguments<'_, '_>) {
     let Sizes { depth, experts, columns, blocks, block, bytes, .. } = op.sizes(|id| arguments.input(id).shape.to_vec());
@@ -23,7 +24,7 @@ pub fn expert_matmul(op: &ExpertMatmul, arguments: &mut Arguments<'_, '_>) {
                 let of_block = matrix * blocks + k / block;
                 (code - zero_points.map_or(middle, |points| f64::from(points[of_block]))) * f64::from(scales[of_block])
             };
-            let sum: f64 = (0..depth).map(|k| f64::from(a[row * depth + k]) * weight(k)).sum();
+            let sum: f64 = (0..depth).looking_if_long(4).map(|k| f64::from(a[row * depth + k]) * weight(k)).sum();
             *output = sum as f32;
         }
     });

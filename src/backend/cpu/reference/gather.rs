@@ -8,6 +8,7 @@ use crate::backend::strided::Axis;
 use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::gather::{Gather, GatherElements, GatherNd};
 use crate::graph::{DataType, Op};
+use crate::looks::{self, Looking};
 use bytemuck::Pod;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -123,7 +124,7 @@ fn gather_in_lines<const CHECKED: bool>(
             let mut are_within = true;
             for (number, line) in (first..).zip(piece.chunks_exact_mut(to)) {
                 let (input, indices) = (&input[number * from..][..from], &indices[number * distance..][..to]);
-                for (to, &index) in line.iter_mut().zip(indices) {
+                for (to, &index) in line.iter_mut().zip(indices).looking_if_long(2) {
                     match index_of::<CHECKED>(index.into(), from) {
                         Some(place) => *to = input[place],
                         None => are_within = false,
@@ -162,7 +163,7 @@ fn gather_in_rows<const CHECKED: bool>(
             let mut are_within = true;
             for (number, row) in (first..).zip(piece.chunks_exact_mut(run)) {
                 let input = &input[number / rows * size * run..][..size * run];
-                for (column, (to, &index)) in row.iter_mut().zip(&indices[number * run..][..run]).enumerate() {
+                for (column, (to, &index)) in row.iter_mut().zip(&indices[number * run..][..run]).enumerate().looking_if_long(2) {
                     match index_of::<CHECKED>(index.into(), size) {
                         Some(place) => *to = input[place * run + column],
                         None => are_within = false,
@@ -202,7 +203,7 @@ fn gather_runs(input: View<'_>, output: &mut ViewMut<'_>, run: usize, from: impl
             } else {
                 for (i, output) in piece.chunks_exact_mut(run).enumerate() {
                     match from(first + i) {
-                        Some(place) => output.copy_from_slice(&input[place * run..][..run]),
+                        Some(place) => looks::copy(&input[place * run..][..run], output),
                         None => are_within = false,
                     }
                 }

@@ -3,6 +3,7 @@
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::linear_attention::{LinearAttention, Sizes};
+use crate::looks::Looking;
 
 pub fn linear_attention(op: &LinearAttention, arguments: &mut Arguments<'_, '_>) {
     let of = Sizes::new(op, |id| arguments.input(id).shape.to_vec());
@@ -25,24 +26,24 @@ pub fn linear_attention(op: &LinearAttention, arguments: &mut Arguments<'_, '_>)
                 |of: &[f32], head: usize, heads: usize, size: usize, i: usize| f64::from(of[(row * heads + head) * size + i]);
             let key = |i: usize| numbers(key, of.key_head(h), of.key_heads, key_size, i);
             if let Some(decay) = decay {
-                for (i, line) in matrix.chunks_exact_mut(value_size).enumerate() {
+                for (i, line) in matrix.chunks_exact_mut(value_size).enumerate().looking(value_size) {
                     let factor = numbers(decay, h, heads, decays, if decays == key_size { i } else { 0 }).exp();
                     line.iter_mut().for_each(|x| *x *= factor);
                 }
             }
-            for (j, change) in change.iter_mut().enumerate() {
+            for (j, change) in change.iter_mut().enumerate().looking(if rate.is_some() { key_size } else { 1 }) {
                 *change = numbers(value, h, heads, value_size, j);
                 if let Some(rate) = rate {
                     let known: f64 = (0..key_size).map(|i| matrix[i * value_size + j] * key(i)).sum();
                     *change = (*change - known) * numbers(rate, if rates == 1 { 0 } else { h }, rates, 1, 0);
                 }
             }
-            for (i, line) in matrix.chunks_exact_mut(value_size).enumerate() {
+            for (i, line) in matrix.chunks_exact_mut(value_size).enumerate().looking(value_size) {
                 line.iter_mut().zip(&change).for_each(|(x, change)| *x += key(i) * change);
             }
             for head in h * of.group()..(h + 1) * of.group() {
                 let query = |i: usize| numbers(query, of.query_head(head), of.query_heads, key_size, i);
-                for j in 0..value_size {
+                for j in (0..value_size).looking(key_size) {
                     let sum: f64 = (0..key_size).map(|i| matrix[i * value_size + j] * query(i)).sum();
                     output[(row * of.output_heads() + head) * value_size + j] = (op.scale * sum) as f32;
                 }

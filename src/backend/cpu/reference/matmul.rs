@@ -7,6 +7,7 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::matmul::{Gemm, IntegerMatmul, Matmul};
+use crate::looks::Looking;
 
 pub fn matmul(op: &Matmul, arguments: &mut Arguments<'_, '_>) {
     let (a, b) = (arguments.input(op.a), arguments.input(op.b));
@@ -57,8 +58,8 @@ fn integer_products<T: Arithmetic>(size: Size, from: &[Vec<usize>; 2], [a, b]: [
             let left = &a[(from[0][batch] * rows + row) * depth..][..depth];
             let right = &b[from[1][batch] * depth * columns..][..depth * columns];
             output.fill(T::ZERO);
-            for (&factor, right) in left.iter().zip(right.chunks_exact(columns)) {
-                output.iter_mut().zip(right).for_each(|(sum, &x)| *sum = sum.add(factor.mul(x)));
+            for (&factor, right) in left.iter().zip(right.chunks_exact(columns)).looking_if_long(columns) {
+                output.iter_mut().zip(right).looking_if_long(1).for_each(|(sum, &x)| *sum = sum.add(factor.mul(x)));
             }
         }
     });
@@ -107,7 +108,7 @@ pub fn gemm(op: &Gemm, arguments: &mut Arguments<'_, '_>) {
         }
         for_each_piece(output, columns, columns, |first, piece| {
             for (i, output) in piece.chunks_exact_mut(columns).enumerate() {
-                for (j, output) in output.iter_mut().enumerate() {
+                for (j, output) in output.iter_mut().enumerate().looking_if_long(1) {
                     let c = c.map_or(0.0, |c| beta * c.elements[(first + i) * c.strides[0] + j * c.strides[1]] as f64);
                     *output = (alpha * *output as f64 + c) as f32;
                 }

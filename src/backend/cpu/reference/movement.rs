@@ -8,6 +8,7 @@ use crate::graph::ops::check::CheckIndices;
 use crate::graph::ops::movement::{
     Concat, Expand, Pad, PaddingMode, Reshape, Reverse, Slice, Split, Tile, Transpose, Triangular,
 };
+use crate::looks::{self, Looking};
 use bytemuck::Pod;
 
 fn strided(places: &Strided, input: View<'_>, output: &mut ViewMut<'_>) {
@@ -31,7 +32,7 @@ pub fn concat(op: &Concat, arguments: &mut Arguments<'_, '_>) {
             for (i, mut row) in piece.chunks_exact_mut(row).enumerate() {
                 for &(input, run) in &inputs {
                     let (part, rest) = row.split_at_mut(run);
-                    part.copy_from_slice(&input[(first + i) * run..][..run]);
+                    looks::copy(&input[(first + i) * run..][..run], part);
                     row = rest;
                 }
             }
@@ -105,9 +106,9 @@ pub fn triangular(op: &Triangular, arguments: &mut Arguments<'_, '_>) {
                 } else {
                     0..(bound + 1).min(columns as i64) as usize
                 };
-                output[..kept.start].fill(0);
-                output[kept.end..].fill(0);
-                output[kept.clone()].copy_from_slice(&input[row * columns..][kept]);
+                looks::fill(&mut output[..kept.start], 0);
+                looks::fill(&mut output[kept.end..], 0);
+                looks::copy(&input[row * columns..][kept.clone()], &mut output[kept]);
             }
         });
     })
@@ -140,7 +141,7 @@ fn pad_units<T: Pod + Send + Sync>(op: &Pad, shape: &[usize], input: &[T], value
     let beginning = |i: usize| op.beginning_padding[i] as usize;
     let padding = |i: usize| beginning(i) + op.ending_padding[i] as usize;
     // The dimensions after the last one that is padded stay together.
-    let Some(last) = (0..shape.len()).rev().find(|&i| padding(i) != 0) else { return output.copy_from_slice(input) };
+    let Some(last) = (0..shape.len()).rev().find(|&i| padding(i) != 0) else { return looks::copy(input, output) };
     let run: usize = shape[last + 1..].iter().product();
     let (before, size) = (beginning(last), shape[last]);
     let row = (size + padding(last)) * run;
@@ -160,16 +161,16 @@ fn pad_units<T: Pod + Send + Sync>(op: &Pad, shape: &[usize], input: &[T], value
     threads::for_each_piece(output, row, cost::<T>(row), |first, piece| {
         for (i, output) in piece.chunks_exact_mut(row).enumerate() {
             let Some(from) = from(first + i) else {
-                output.fill(value);
+                looks::fill(output, value);
                 continue;
             };
             let input = &input[from..][..size * run];
-            output[before * run..][..size * run].copy_from_slice(input);
-            for position in (0..before).chain(before + size..row / run) {
+            looks::copy(input, &mut output[before * run..][..size * run]);
+            for position in (0..before).chain(before + size..row / run).looking(run) {
                 let output = &mut output[position * run..][..run];
                 match padded_from(op.mode, position, before, size) {
-                    Some(position) => output.copy_from_slice(&input[position * run..][..run]),
-                    None => output.fill(value),
+                    Some(position) => looks::copy(&input[position * run..][..run], output),
+                    None => looks::fill(output, value),
                 }
             }
         }

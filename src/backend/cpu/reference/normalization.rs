@@ -7,6 +7,7 @@ use crate::backend::cpu::view::{Arguments, View};
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::normalization::{BatchNormalization, InstanceNormalization, LayerNormalization, RmsNormalization};
+use crate::looks::Looking;
 
 /// The elements of a scale or bias, or what stands for one that is not there.
 fn factors<T: Float>(view: Option<View<'_>>, count: usize, absent: f64) -> Vec<f64> {
@@ -48,14 +49,14 @@ impl Statistics {
     }
 
     fn of<T: Float>(elements: impl Iterator<Item = T> + Clone, count: usize, epsilon: f64) -> Self {
-        let mean = elements.clone().map(T::to_f64).sum::<f64>() / count as f64;
-        let variance = elements.map(|x| (x.to_f64() - mean) * (x.to_f64() - mean)).sum::<f64>() / count as f64;
+        let mean = elements.clone().looking(1).map(T::to_f64).sum::<f64>() / count as f64;
+        let variance = elements.looking(1).map(|x| (x.to_f64() - mean) * (x.to_f64() - mean)).sum::<f64>() / count as f64;
         Statistics::new(mean, variance, epsilon)
     }
 
     /// Those of a normalization by the root of the mean square.
     fn around_zero<T: Float>(elements: impl Iterator<Item = T> + Clone, count: usize, epsilon: f64) -> Self {
-        Statistics::new(0.0, elements.map(|x| x.to_f64() * x.to_f64()).sum::<f64>() / count as f64, epsilon)
+        Statistics::new(0.0, elements.looking(1).map(|x| x.to_f64() * x.to_f64()).sum::<f64>() / count as f64, epsilon)
     }
 }
 
@@ -78,7 +79,7 @@ pub fn batch_normalization(op: &BatchNormalization, arguments: &mut Arguments<'_
             let input = elements[first * inner..].chunks_exact(inner);
             for (i, (output, input)) in piece.chunks_exact_mut(inner).zip(input).enumerate() {
                 let normal = normals[(first + i) % features];
-                output.iter_mut().zip(input).for_each(|(output, &x)| *output = normal.of(x));
+                output.iter_mut().zip(input).looking_if_long(1).for_each(|(output, &x)| *output = normal.of(x));
             }
         });
     });
@@ -100,7 +101,7 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
                 let input = elements[first * plane..].chunks_exact(plane);
                 for (i, (output, input)) in piece.chunks_exact_mut(plane).zip(input).enumerate() {
                     let normal = normal((first + i) % channels, Statistics::of(input.iter().copied(), plane, epsilon));
-                    output.iter_mut().zip(input).for_each(|(output, &x)| *output = normal.of(x));
+                    output.iter_mut().zip(input).looking_if_long(1).for_each(|(output, &x)| *output = normal.of(x));
                 }
             }),
             Nhwc => for_each_piece(output, plane * channels, 3 * plane * channels, |first, piece| {
@@ -109,7 +110,8 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
                     let statistics = channel_statistics(input, channels, epsilon).into_iter().enumerate();
                     let normals: Vec<Normal> =
                         scratch::collected(channels, statistics.map(|(channel, statistics)| normal(channel, statistics)));
-                    for (output, input) in output.chunks_exact_mut(channels).zip(input.chunks_exact(channels)) {
+                    let pixels = output.chunks_exact_mut(channels).zip(input.chunks_exact(channels));
+                    for (output, input) in pixels.looking_if_long(channels) {
                         let elements = input.iter().zip(&normals);
                         output.iter_mut().zip(elements).for_each(|(output, (&x, normal))| *output = normal.of(x));
                     }
@@ -123,12 +125,12 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
 fn channel_statistics<T: Float>(input: &[T], channels: usize, epsilon: f64) -> Vec<Statistics> {
     let count = (input.len() / channels) as f64;
     let mut means = scratch::zeroed::<f64>(channels);
-    for pixel in input.chunks_exact(channels) {
+    for pixel in input.chunks_exact(channels).looking(channels) {
         means.iter_mut().zip(pixel).for_each(|(sum, x)| *sum += x.to_f64());
     }
     means.iter_mut().for_each(|sum| *sum /= count);
     let mut variances = scratch::zeroed::<f64>(channels);
-    for pixel in input.chunks_exact(channels) {
+    for pixel in input.chunks_exact(channels).looking(channels) {
         for ((sum, mean), x) in variances.iter_mut().zip(&means).zip(pixel) {
             *sum += (x.to_f64() - mean) * (x.to_f64() - mean);
         }
@@ -179,7 +181,7 @@ impl OverAxes<'_> {
                 let input = elements[first * count..].chunks_exact(count);
                 for (output, input) in piece.chunks_exact_mut(count).zip(input) {
                     let statistics = self.statistics(input.iter().copied(), count, epsilon);
-                    for (i, (output, &x)) in output.iter_mut().zip(input).enumerate() {
+                    for (i, (output, &x)) in output.iter_mut().zip(input).enumerate().looking_if_long(1) {
                         *output = normal(statistics, i).of(x);
                     }
                 }
@@ -191,7 +193,7 @@ impl OverAxes<'_> {
         for first in self::places(input.shape, &kept) {
             let elements_there = places.iter().map(|place| elements[first + place]);
             let statistics = self.statistics(elements_there, count, epsilon);
-            for (i, place) in places.iter().enumerate() {
+            for (i, place) in places.iter().enumerate().looking(1) {
                 output[first + place] = normal(statistics, i).of(elements[first + place]);
             }
         }

@@ -8,6 +8,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout::{Nchw, Nhwc};
 use crate::graph::ops::pool::{NormPool2d, Pool2d, Pool2dKind};
+use crate::looks::Looking;
 use std::cmp::Ordering;
 
 pub fn pool2d(op: &Pool2d, arguments: &mut Arguments<'_, '_>) {
@@ -116,7 +117,8 @@ impl Windows {
                 let (image_number, y) = ((first + i) / rows.output, (first + i) % rows.output);
                 let input = &input[image_number * image..][..image];
                 let taps_y = rows.taps(y);
-                for (output, &(first_x, width)) in output.chunks_exact_mut(channels).zip(&spans) {
+                let windows = output.chunks_exact_mut(channels).zip(&spans);
+                for (output, &(first_x, width)) in windows.looking_if_long(channels) {
                     reduced.fill(start);
                     // Windows may be as large as the image, and there may be as many.
                     if elements_of_window > LONG && !is_wanted() {

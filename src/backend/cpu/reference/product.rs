@@ -6,6 +6,7 @@
 
 use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::{for_each_piece, is_wanted};
+use crate::looks::{self, Looking};
 use std::ops::Range;
 
 /// Rows of the left matrix that are multiplied together.
@@ -85,11 +86,11 @@ impl Right for Strided<'_> {
 /// Copies every `stride`-th element, from the first on.
 pub fn copy_strided(from: &[f32], stride: usize, into: &mut [f32]) {
     if stride == 1 {
-        into.copy_from_slice(&from[..into.len()]);
+        looks::copy(&from[..into.len()], into);
     } else {
         // A stride of 0 repeats the one element.
         let mut place = 0;
-        for element in into {
+        for element in into.iter_mut().looking_if_long(1) {
             *element = from[place];
             place += stride;
         }
@@ -134,7 +135,7 @@ fn pack(right: &impl Right, depth: usize, columns: Range<usize>, packed: &mut [f
             let first = columns.start + first_panel * COLUMNS + i * row.len();
             let inside = row.len().min(columns.end - first);
             row[inside..].fill(0.0);
-            for k in 0..depth {
+            for k in (0..depth).looking_if_long(inside) {
                 right.read_piece(k, first, &mut row[..inside]);
                 for (panel, from) in piece.chunks_exact_mut(panel).zip(row.chunks_exact(COLUMNS)) {
                     panel[k * COLUMNS..][..COLUMNS].copy_from_slice(from);
@@ -165,7 +166,7 @@ fn add_block(
         panel.fill(0.0);
         for r in 0..rows {
             left.read_row(first_row + r, &mut row);
-            for (group, &element) in panel.chunks_exact_mut(ROWS).zip(&row) {
+            for (group, &element) in panel.chunks_exact_mut(ROWS).zip(&row).looking_if_long(1) {
                 group[r] = element;
             }
         }
@@ -185,7 +186,7 @@ fn add_block(
 #[inline]
 fn multiply_panels(left: &[f32], right: &[f32]) -> [[f32; COLUMNS]; ROWS] {
     let mut total = [[0.0; COLUMNS]; ROWS];
-    for (left, right) in left.chunks(DEPTH * ROWS).zip(right.chunks(DEPTH * COLUMNS)) {
+    for (left, right) in left.chunks(DEPTH * ROWS).zip(right.chunks(DEPTH * COLUMNS)).looking_if_long(DEPTH * ROWS) {
         let mut sums = [[0.0; COLUMNS]; ROWS];
         for (left, right) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
             for i in 0..ROWS {
@@ -221,7 +222,7 @@ fn add_row_product(row: &[f32], right: Strided<'_>, output: &mut [f32]) {
 fn add_multiples(factors: &[f32], rows: &[f32], stride: usize, output: &mut [f32]) {
     const WIDTH: usize = 512;
     for (block, output) in output.chunks_mut(WIDTH).enumerate() {
-        for (chunk, factors) in factors.chunks(DEPTH).enumerate() {
+        for (chunk, factors) in factors.chunks(DEPTH).enumerate().looking_if_long(DEPTH * output.len() / 4) {
             let mut sums = [0.0; WIDTH];
             let sums = &mut sums[..output.len()];
             let row = |k: usize| &rows[(chunk * DEPTH + k) * stride + block * WIDTH..][..output.len()];
@@ -245,9 +246,11 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 16;
     let ((a_lanes, a_rest), (b_lanes, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];
-    for (a, b) in a_lanes.iter().zip(b_lanes) {
-        for i in 0..LANES {
-            sums[i] += a[i] * b[i];
+    for part in looks::parts(a_lanes.len()) {
+        for (a, b) in a_lanes[part.clone()].iter().zip(&b_lanes[part]) {
+            for i in 0..LANES {
+                sums[i] += a[i] * b[i];
+            }
         }
     }
     let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();

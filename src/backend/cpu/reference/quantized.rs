@@ -8,6 +8,7 @@ use crate::graph::OperandId;
 use crate::graph::ops::quantized::{
     DynamicQuantizeLinear, QuantizeAlong, QuantizedMatmul, extremes, magnitude, of_magnitude, of_range,
 };
+use crate::looks::{Looking, parts};
 
 /// The integers of a tensor of bytes.
 fn integers<'a>(view: &View<'a>) -> impl Fn(usize) -> i32 + Sync + use<'a> {
@@ -39,10 +40,10 @@ pub fn quantized_matmul(op: &QuantizedMatmul, arguments: &mut Arguments<'_, '_>)
             let (row, matrix) = (from_a[batch] * rows + row, from_b[batch]);
             let zeros = &zeros_b[matrix * columns..][..columns];
             output.fill(0);
-            for k in 0..depth {
+            for k in (0..depth).looking_if_long(columns) {
                 let factor = left(row * depth + k) - zeros_a[row];
                 let line = (matrix * depth + k) * columns;
-                for (j, (sum, zero)) in output.iter_mut().zip(zeros).enumerate() {
+                for (j, (sum, zero)) in output.iter_mut().zip(zeros).enumerate().looking_if_long(1) {
                     *sum = sum.wrapping_add(factor * (right(line + j) - zero));
                 }
             }
@@ -52,12 +53,14 @@ pub fn quantized_matmul(op: &QuantizedMatmul, arguments: &mut Arguments<'_, '_>)
 
 pub fn dynamic_quantize_linear(op: &DynamicQuantizeLinear, arguments: &mut Arguments<'_, '_>) {
     let numbers = arguments.input(op.input).elements::<f32>();
-    let [least, most] = extremes(numbers);
+    // NaN stays.
+    let of_parts: Vec<f32> = parts(numbers.len()).flat_map(|part| extremes(&numbers[part])).collect();
+    let [least, most] = extremes(&of_parts);
     let (scale, zero_point) = of_range(least, most);
     let [output, scales, zero_points] = arguments.outputs() else { unreachable!("there are three outputs") };
     scales.elements::<f32>()[0] = scale;
     zero_points.bytes[0] = zero_point;
-    for (byte, x) in output.bytes.iter_mut().zip(numbers) {
+    for (byte, x) in output.bytes.iter_mut().zip(numbers).looking(1) {
         *byte = ((x / scale).round_ties_even() + f32::from(zero_point)).clamp(0.0, 255.0) as u8;
     }
 }
@@ -70,8 +73,8 @@ pub fn quantize_along(op: &QuantizeAlong, arguments: &mut Arguments<'_, '_>) {
     let [output, scales] = arguments.outputs() else { unreachable!("there are two outputs") };
     for (i, scale) in scales.elements::<f32>().iter_mut().enumerate() {
         let place = |k: usize| (i / inner * size + k) * inner + i % inner;
-        *scale = of_magnitude(magnitude((0..size).map(|k| numbers[place(k)])));
-        for k in 0..size {
+        *scale = of_magnitude(magnitude((0..size).looking(1).map(|k| numbers[place(k)])));
+        for k in (0..size).looking(1) {
             let steps = (numbers[place(k)] / *scale).round_ties_even();
             output.bytes[place(k)] = (steps.clamp(-127.0, 127.0) as i8).cast_unsigned();
         }

@@ -7,6 +7,7 @@ use crate::graph::ops::quantized::{extremes, of_range};
 use crate::graph::ops::quantized_lstm::QuantizedLstm;
 use crate::graph::ops::recurrent::lstm_activations;
 use crate::graph::{DataType, OperandId};
+use crate::looks::{self, Looking};
 
 pub fn quantized_lstm(op: &QuantizedLstm, arguments: &mut Arguments<'_, '_>) {
     let (gates, weights) = (arguments.input(op.gates), arguments.input(op.recurrent_weight));
@@ -37,7 +38,7 @@ pub fn quantized_lstm(op: &QuantizedLstm, arguments: &mut Arguments<'_, '_>) {
                 i32::from(byte) - i32::from(zero_point)
             });
             let quantized: Vec<i32> = scratch::collected(size, quantized);
-            for element in 0..size {
+            for element in (0..size).looking(4 * hidden_size) {
                 let (batch, unit) = (element / hidden_size, element % hidden_size);
                 let before = f64::from(cell[element]);
                 let sum = |gate: usize| {
@@ -63,10 +64,10 @@ pub fn quantized_lstm(op: &QuantizedLstm, arguments: &mut Arguments<'_, '_>) {
             }
             if op.return_sequence {
                 let first = (step * directions + direction) * size;
-                arguments.outputs()[2].elements::<f32>()[first..][..size].copy_from_slice(hidden);
+                looks::copy(hidden, &mut arguments.outputs()[2].elements::<f32>()[first..][..size]);
             }
         }
     }
-    arguments.outputs()[0].elements::<f32>().copy_from_slice(&hidden);
-    arguments.outputs()[1].elements::<f32>().copy_from_slice(&cell);
+    looks::copy(&hidden, arguments.outputs()[0].elements::<f32>());
+    looks::copy(&cell, arguments.outputs()[1].elements::<f32>());
 }

@@ -10,6 +10,7 @@ use crate::graph::ops::recurrent::{
     Gru, GruCell, Lstm, LstmCell, RecurrentNetworkActivation, RecurrentNetworkDirection, gru_activations, lstm_activations,
 };
 use crate::graph::{DataType, OperandId};
+use crate::looks::{self, Looking};
 use half::f16;
 use std::borrow::Cow;
 
@@ -79,7 +80,7 @@ fn state(arguments: &mut Arguments<'_, '_>, id: Option<OperandId>) -> Vec<f32> {
 /// Writes values to an output from an element on.
 fn write(output: &mut ViewMut<'_>, first: usize, values: &[f32]) {
     with_float!(output.data_type, T => {
-        for (element, &value) in output.elements::<T>()[first..].iter_mut().zip(values) {
+        for (element, &value) in output.elements::<T>()[first..].iter_mut().zip(values).looking(1) {
             *element = T::from_f32(value);
         }
     })
@@ -188,9 +189,11 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     let product = |(&a, &b): (&f32, &f32)| a as f64 * b as f64;
     let mut sums = [0f64; 8];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    for (a, b) in a.iter().zip(b) {
-        for (sum, pair) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += product(pair);
+    for part in looks::parts(a.len()) {
+        for (a, b) in a[part.clone()].iter().zip(&b[part]) {
+            for (sum, pair) in sums.iter_mut().zip(a.iter().zip(b)) {
+                *sum += product(pair);
+            }
         }
     }
     sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(product).sum::<f64>()
@@ -258,7 +261,7 @@ impl GruUnits<'_> {
                 *result = (z * hidden[element] as f64 + n * (1.0 - z)) as f32;
             }
         });
-        hidden.copy_from_slice(&next);
+        looks::copy(&next, hidden);
     }
 }
 
@@ -303,7 +306,7 @@ impl LstmUnits<'_> {
                 *next_hidden = (o * activate(state_activation, new_cell)) as f32;
             }
         });
-        for ((hidden, cell), (next_hidden, next_cell)) in hidden.iter_mut().zip(cell).zip(next) {
+        for ((hidden, cell), (next_hidden, next_cell)) in hidden.iter_mut().zip(cell).zip(next).looking(1) {
             (*hidden, *cell) = (next_hidden, next_cell);
         }
     }

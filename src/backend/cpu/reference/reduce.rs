@@ -6,6 +6,7 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::graph::ops::reduce::{Reduce, ReduceKind};
+use crate::looks::{self, Looking};
 
 pub fn reduce(op: &Reduce, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
@@ -100,7 +101,7 @@ impl Reduction<'_, '_, '_> {
                 // Outputs whose values lie side by side: one after the other.
                 for (i, output) in piece.iter_mut().enumerate() {
                     let base = place(first + i, kept);
-                    let folded = offsets.iter().fold(*identity, |total, offset| {
+                    let folded = offsets.iter().looking(*run).fold(*identity, |total, offset| {
                         combine(total, fold(&input[base + offset..][..*run], *identity, lift, combine))
                     });
                     *output = finish(folded);
@@ -115,7 +116,7 @@ impl Reduction<'_, '_, '_> {
                 let base = place(position, kept);
                 totals.clear();
                 totals.resize(length, *identity);
-                for offset in offsets {
+                for offset in offsets.iter().looking(length) {
                     for (total, &x) in totals.iter_mut().zip(&input[base + offset..][..length]) {
                         *total = combine(*total, lift(x));
                     }
@@ -135,9 +136,16 @@ const ROW: usize = 1024;
 /// Combines values that lie side by side, in several chains that do not wait for each other.
 fn fold<T: Copy, A: Copy>(values: &[T], identity: A, lift: impl Fn(T) -> A, combine: impl Fn(A, A) -> A) -> A {
     let mut chains = [identity; 8];
-    for values in values.chunks(8) {
-        for (total, &x) in chains.iter_mut().zip(values) {
-            *total = combine(*total, lift(x));
+    // Whole rounds of the chains.
+    let together = looks::longest().next_multiple_of(8);
+    for (number, values) in values.chunks(together).enumerate() {
+        if number > 0 {
+            looks::worked(together);
+        }
+        for values in values.chunks(8) {
+            for (total, &x) in chains.iter_mut().zip(values) {
+                *total = combine(*total, lift(x));
+            }
         }
     }
     chains.into_iter().fold(identity, combine)

@@ -6,6 +6,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType;
 use crate::graph::ops::resample::{InterpolationMode, Resample2d};
+use crate::looks::{self, Looking};
 
 /// For one position along an axis of the output, where its value lies in the input: between two elements (by their offsets),
 /// so far from the first as `fraction` says.
@@ -54,9 +55,9 @@ impl Grid {
         self.for_each_row(output, 1, |places, row| {
             let from = places.iter().map(|place| place.below).sum::<usize>();
             if keeps_rows {
-                return row.copy_from_slice(&input[from..from + row.len()]);
+                return looks::copy(&input[from..from + row.len()], row);
             }
-            row.iter_mut().zip(&self.axes[3]).for_each(|(output, place)| *output = input[from + place.below]);
+            row.iter_mut().zip(&self.axes[3]).looking_if_long(1).for_each(|(output, place)| *output = input[from + place.below]);
         });
     }
 
@@ -69,7 +70,7 @@ impl Grid {
         from_f64: impl Fn(f64) -> T + Sync,
     ) {
         self.for_each_row(output, 4, |[a, b, c], row| {
-            for (output, &d) in row.iter_mut().zip(&self.axes[3]) {
+            for (output, &d) in row.iter_mut().zip(&self.axes[3]).looking_if_long(4) {
                 let places = [a, b, c, d];
                 let (y, x) = (places[y_axis], places[x_axis]);
                 // Along the other two axes, positions are the input's own.

@@ -3,6 +3,7 @@
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::roi::{FARTHEST, RoiMaxPool};
+use crate::looks::Looking;
 use std::ops::Range;
 
 pub fn roi_max_pool(op: &RoiMaxPool, arguments: &mut Arguments<'_, '_>) {
@@ -52,7 +53,7 @@ fn greatest(image: &[f32], width: usize, rows: Range<usize>, columns: Range<usiz
         return 0.0;
     }
     let mut best = f32::NEG_INFINITY;
-    for row in rows {
+    for row in rows.looking(columns.len()) {
         for &x in &image[row * width..][columns.clone()] {
             if x > best || x.is_nan() {
                 best = x;

@@ -6,6 +6,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::Axis;
 use crate::graph::ops::softmax::Softmax;
+use crate::looks::{self, Looking};
 
 /// Nanoseconds for an element.
 const COST: usize = 10;
@@ -25,19 +26,21 @@ fn typed<T: Float>(input: &[T], axis: Axis, output: &mut [T]) {
         let mut sums = scratch::zeroed(axis.run);
         for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
             greatest.fill(f64::NEG_INFINITY);
-            for row in input.chunks_exact(axis.run) {
-                greatest.iter_mut().zip(row).for_each(|(greatest, x)| *greatest = greatest.max(x.to_f64()));
+            for row in input.chunks_exact(axis.run).looking_if_long(axis.run) {
+                greatest.iter_mut().zip(row).looking_if_long(1).for_each(|(greatest, x)| *greatest = greatest.max(x.to_f64()));
             }
             // Differences to the greatest value do not overflow. What is not a number stays it here and spoils the sum.
             sums.fill(0.0);
-            for (row, exponentials) in input.chunks_exact(axis.run).zip(exponentials.chunks_exact_mut(axis.run)) {
-                for i in 0..axis.run {
+            let rows = input.chunks_exact(axis.run).zip(exponentials.chunks_exact_mut(axis.run));
+            for (row, exponentials) in rows.looking_if_long(axis.run * COST) {
+                for i in looks::parts(axis.run).flatten() {
                     exponentials[i] = (row[i].to_f64() - greatest[i]).exp();
                     sums[i] += exponentials[i];
                 }
             }
-            for (row, exponentials) in output.chunks_exact_mut(axis.run).zip(exponentials.chunks_exact(axis.run)) {
-                for i in 0..axis.run {
+            let rows = output.chunks_exact_mut(axis.run).zip(exponentials.chunks_exact(axis.run));
+            for (row, exponentials) in rows.looking_if_long(axis.run) {
+                for i in looks::parts(axis.run).flatten() {
                     row[i] = T::from_f64(exponentials[i] / sums[i]);
                 }
             }

@@ -6,6 +6,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::Axis;
 use crate::graph::ops::top_k::TopK;
+use crate::looks::{self, Looking};
 use half::f16;
 
 /// Nanoseconds that an element takes.
@@ -80,7 +81,7 @@ fn find<T: Ranked>(input: &[T], axis: Axis, count: usize, largest: bool, output:
         for (positions, block) in piece.chunks_exact_mut(block_of_output).zip(blocks) {
             for column in 0..axis.run {
                 choose(block[column..].iter().step_by(axis.run).copied(), count, largest, &mut best, room);
-                for (row, &place) in best.iter().enumerate() {
+                for (row, &place) in best.iter().enumerate().looking_if_long(1) {
                     positions[row * axis.run + column] = T::position(place).into();
                 }
             }
@@ -93,18 +94,18 @@ fn find<T: Ranked>(input: &[T], axis: Axis, count: usize, largest: bool, output:
 fn choose<T: Ranked>(line: impl Iterator<Item = T>, count: usize, largest: bool, best: &mut Vec<T::Place>, room: usize) {
     best.clear();
     let mut last = None;
-    for (position, x) in (0..).zip(line) {
+    for (position, x) in (0..).zip(line).looking(COST) {
         let place = x.place(position, largest);
         if last.is_some_and(|last| place > last) {
             continue;
         }
         best.push(place);
         if best.len() == room && count < room {
-            last = Some(*best.select_nth_unstable(count - 1).1);
+            last = Some(*looks::select_nth_unstable(best, count - 1));
             best.truncate(count);
         }
     }
-    best.sort_unstable();
+    looks::sort_unstable(best);
     best.truncate(count);
 }
 
@@ -115,7 +116,7 @@ fn take<T: Element>(input: &[T], axis: Axis, count: usize, positions: &[i64], ou
         let blocks =
             input[first * block..].chunks_exact(block).zip(positions[first * block_of_output..].chunks_exact(block_of_output));
         for (values, (block, positions)) in piece.chunks_exact_mut(block_of_output).zip(blocks) {
-            for (i, (value, &position)) in values.iter_mut().zip(positions).enumerate() {
+            for (i, (value, &position)) in values.iter_mut().zip(positions).enumerate().looking_if_long(1) {
                 *value = block[position as usize * axis.run + i % axis.run];
             }
         }

@@ -5,6 +5,7 @@ use crate::backend::cpu::scratch;
 use crate::backend::cpu::threads::{available, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::tree::{Aggregation, MISSING_IS_TRUE, MODE_MASK, TreeEnsemble};
+use crate::looks::Looking;
 
 /// Nanoseconds that a node takes, which is mostly somewhere else in memory than the one before.
 const COST: usize = 4;
@@ -69,7 +70,7 @@ impl Trees<'_> {
         // The last few samples follow many trees at once instead.
         let groups = samples / AT_ONCE;
         let (of_groups, rest) = rows[..samples * features].split_at(groups * AT_ONCE * features);
-        for roots in self.roots.chunks(TREES) {
+        for roots in self.roots.chunks(TREES).looking(self.cost(TREES) * samples) {
             let (sums_of_groups, sums_of_rest) = sums.split_at_mut(groups * AT_ONCE * self.targets);
             self.add_up_groups(roots, of_groups, features, sums_of_groups);
             for (row, sums) in rest.chunks_exact(features).zip(sums_of_rest.chunks_exact_mut(self.targets)) {
@@ -91,7 +92,8 @@ impl Trees<'_> {
             }
         });
         let mut scores = scratch::filled(None, self.targets);
-        for (sums, output) in sums.chunks_exact(parts * self.targets).zip(output.chunks_exact_mut(self.targets)) {
+        let samples = sums.chunks_exact(parts * self.targets).zip(output.chunks_exact_mut(self.targets));
+        for (sums, output) in samples.looking(parts * self.targets) {
             scores.fill(None);
             sums.chunks_exact(self.targets).for_each(|sums| self.join(&mut scores, sums));
             self.store(&scores, output);

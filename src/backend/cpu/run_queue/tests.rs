@@ -36,18 +36,39 @@ impl Harness {
     }
 
     fn held_of(&self, number: u64, priority: Priority) -> Sender<()> {
-        let (end, ended) = bounded(1);
-        let log = self.log.clone();
-        self.runs.push(number, priority, &Watch::default(), move |help, _| {
-            log.send(("start", number, help)).unwrap();
-            ended.recv().unwrap();
-            log.send(("end", number, help)).unwrap();
-        });
-        end
+        self.watched(number, priority).0
     }
 
     fn next(&self) -> Event {
         self.logged.recv().unwrap()
+    }
+
+    /// A run that ends when it is let, and can be given up.
+    fn watched(&self, number: u64, priority: Priority) -> (Sender<()>, Watch) {
+        let (end, ended) = bounded(1);
+        let (log, watch) = (self.log.clone(), Watch::new(false));
+        self.runs.push(number, priority, &watch, move |help, _| {
+            log.send(("start", number, help)).unwrap();
+            ended.recv().unwrap();
+            log.send(("end", number, help)).unwrap();
+        });
+        (end, watch)
+    }
+
+    /// The run that starts, which has to be that of the model.
+    fn starts(&self, waiting: &mut Waiting) -> Option<u64> {
+        let expected = waiting.start()?;
+        let (what, number, _) = self.next();
+        assert_eq!((what, number), ("start", expected));
+        Some(number)
+    }
+
+    /// Lets a run end; the next one.
+    fn end(&self, number: u64, end: &Sender<()>, waiting: &mut Waiting) -> Option<u64> {
+        end.send(()).unwrap();
+        let (what, ended, _) = self.next();
+        assert_eq!((what, ended), ("end", number));
+        self.starts(waiting)
     }
 
     fn rest(self) -> Vec<Event> {
@@ -299,6 +320,98 @@ fn the_more_urgent_start_first_and_no_other_is_passed_over_for_ever() {
     let expected: Vec<u64> = (4..12).chain([1, 2]).chain(12..19).chain([3]).chain(19..40).collect();
     assert_eq!(PASSED, 8);
     assert_eq!(order, expected);
+}
+
+/// What waits, in a model that starts one run after the other.
+#[derive(Default)]
+struct Waiting {
+    /// By number and class, in the order of the numbers.
+    runs: BTreeMap<u64, usize>,
+    /// By class: how many more urgent runs have overtaken those that wait, since one of these has started.
+    overtaken: [u32; CLASSES],
+}
+
+impl Waiting {
+    fn has(&self, class: usize) -> bool {
+        self.runs.values().any(|&own| own == class)
+    }
+
+    /// The run that has to start: the most urgent, unless a less urgent one has been overtaken often enough; of several the first.
+    fn start(&mut self) -> Option<u64> {
+        let is_due = |class: &usize| self.overtaken[*class] >= PASSED && self.has(*class);
+        let class = (0..CLASSES).rev().find(is_due).or_else(|| (0..CLASSES).find(|&class| self.has(class)))?;
+        let number = self.runs.iter().find(|(_, own)| **own == class).map(|(&number, _)| number)?;
+        self.runs.remove(&number);
+        self.overtaken[class] = 0;
+        for other in class + 1..CLASSES {
+            self.overtaken[other] = if self.has(other) { self.overtaken[other] + 1 } else { 0 };
+        }
+        Some(number)
+    }
+}
+
+/// Random programs of runs that come, end, become more urgent and are given up. Each run starts when the model says, and none is overtaken
+/// by more urgent ones more often than is promised.
+#[test]
+fn random_runs_start_when_a_sequential_model_says() {
+    let seed = std::env::var("WEBNN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_130u64);
+    println!("seed {seed} (WEBNN_SEED)");
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for _ in 0..20 {
+        random_runs(&mut random);
+    }
+}
+
+fn random_runs(random: &mut impl FnMut(u64) -> u64) {
+    let harness = Harness::new(1);
+    let mut ends: BTreeMap<u64, (Sender<()>, Watch)> = BTreeMap::new();
+    let mut waiting = Waiting::default();
+    let mut running = None;
+    // Some programs have few urgent runs, others hardly anything else.
+    let urgency = 1 + random(4);
+    for number in 0..200 {
+        let class = if random(5) < urgency { 0 } else { 1 + random(2) as usize };
+        let (end, watch) = harness.watched(number, Priority::ALL[class]);
+        ends.insert(number, (end, watch));
+        waiting.runs.insert(number, class);
+        if running.is_none() {
+            running = harness.starts(&mut waiting);
+        }
+        let some = |waiting: &Waiting, random: &mut dyn FnMut(u64) -> u64| {
+            let place = random(waiting.runs.len().max(1) as u64) as usize;
+            waiting.runs.keys().nth(place).copied()
+        };
+        if random(10) == 0
+            && let Some(number) = some(&waiting, random)
+        {
+            let class = random(3) as usize;
+            harness.runs.lift(number, Priority::ALL[class]);
+            waiting.runs.entry(number).and_modify(|own| *own = class.min(*own));
+        }
+        if random(10) == 0
+            && let Some(number) = some(&waiting, random)
+        {
+            // It is done at once, to tell that it is not.
+            let (end, watch) = &ends[&number];
+            end.send(()).unwrap();
+            watch.give_up();
+            waiting.runs.remove(&number);
+            let told = [harness.next(), harness.next()].map(|(what, number, _)| (what, number));
+            assert_eq!(told, [("start", number), ("end", number)]);
+        }
+        // Fewer end than come, at first.
+        for _ in 0..random(if number < 100 { 2 } else { 4 }) {
+            running = running.and_then(|number| harness.end(number, &ends[&number].0, &mut waiting));
+        }
+    }
+    while let Some(number) = running {
+        running = harness.end(number, &ends[&number].0, &mut waiting);
+    }
+    assert!(waiting.runs.is_empty() && harness.rest().is_empty());
 }
 
 #[test]

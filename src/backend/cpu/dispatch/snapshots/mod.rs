@@ -6,10 +6,10 @@
 mod networks;
 
 use super::Target;
-use crate::backend::cpu::cancel::Cancel;
 use crate::backend::cpu::capabilities::CpuCapabilities;
 use crate::backend::cpu::executable::choices;
 use crate::backend::cpu::kernels::Isa;
+use crate::cancel::Cancel;
 use crate::compiler::compile;
 use crate::graph::Graph;
 use std::collections::BTreeMap;

@@ -5,13 +5,14 @@ use super::{CHEAP, DEAR};
 use crate::backend::cpu::element::{Float, with_element, with_float};
 use crate::backend::cpu::reference::arithmetic::Arithmetic;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::backend::strided::Strided;
 use crate::graph::ops::elementwise::{Unary, UnaryKind};
 
 pub fn unary(op: &Unary, arguments: &mut Arguments<'_, '_>) {
     let input = arguments.input(op.input);
     let output = arguments.output();
     match op.kind {
-        UnaryKind::Identity => output.bytes.copy_from_slice(input.bytes()),
+        UnaryKind::Identity => Strided::dense(&[output.bytes.len()]).copy(input.bytes(), output.bytes),
         UnaryKind::Abs => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::abs)),
         UnaryKind::Neg => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::neg)),
         UnaryKind::Sign => with_element!(input.data_type, T => map(input, output, CHEAP, <T as Arithmetic>::sign)),

@@ -1,12 +1,13 @@
-//! How the end of a context, and of the wish for a run, reaches kernels that are under way.
+//! How the end of a context, and of the wish for a run, reaches kernels and other loops that are under way.
 //!
-//! Kernels know no context, but the threads that they run on do: each has the flag of the one that it works for, and
-//! `for_each_piece` leaves the pieces that it has not begun. What was computed is then worthless, so whoever ran the
-//! kernel asks [`Cancel::check`] before using it.
+//! They know no context, but the threads that they run on do: each has the flag of the one that it works for. `for_each_piece` of the CPU
+//! backend leaves the pieces that it has not begun, and long loops unwind (`looks.rs`). What was computed is then worthless, so whoever ran
+//! them asks [`Cancel::check`] before using it.
 
 use crate::error::{Error, Kind, Result};
 use crate::watch::Watch;
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,9 +16,18 @@ thread_local! {
     static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
 }
 
-/// The flag of one context, and that of the run at hand.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>, Watch);
+/// The flag of one context, that of the run at hand, and who else says whether its work is wanted.
+#[derive(Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>, Watch, Option<IsWanted>);
+
+/// Says whether work is wanted.
+pub type IsWanted = Arc<dyn Fn() -> bool + Send + Sync>;
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cancel({:?}, {:?})", self.0, self.1)
+    }
+}
 
 impl Cancel {
     pub fn cancel(&self) {
@@ -26,7 +36,12 @@ impl Cancel {
 
     /// With the flag of a run of the context.
     pub fn of_run(&self, run: Watch) -> Cancel {
-        Cancel(self.0.clone(), run)
+        Cancel(self.0.clone(), run, None)
+    }
+
+    /// Of work whose context somebody else knows.
+    pub fn of_work(is_wanted: IsWanted) -> Cancel {
+        Cancel(Arc::default(), Watch::default(), Some(is_wanted))
     }
 
     /// How the run is watched.
@@ -37,7 +52,7 @@ impl Cancel {
     /// # Errors
     /// `InvalidStateError` when the context has ended, `AbortError` when nobody wants the run any more.
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.0.load(Ordering::Relaxed) || self.2.as_ref().is_some_and(|is_wanted| !is_wanted()) {
             return Err(Error::new(Kind::InvalidState, "the context was destroyed"));
         }
         self.1.check()
@@ -48,12 +63,17 @@ impl Cancel {
         CURRENT.set(Some(self.clone()));
     }
 
-    /// While `work` runs this thread works for the context. After a panic the thread keeps it until the next work.
+    /// While `work` runs this thread works for the context.
     pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        let before = CURRENT.replace(Some(self.clone()));
-        let result = work();
-        CURRENT.set(before);
-        result
+        /// Puts what was before back, also when the work panics: others have the thread next.
+        struct Before(Option<Cancel>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _before = Before(CURRENT.replace(Some(self.clone())));
+        work()
     }
 }
 
