@@ -297,6 +297,18 @@ test('the command line fills, lists, checks and clears a cache', async () => {
   expect(fs.readdirSync(folder)).toEqual(['secret']);
 }, 60_000);
 
+test('the command line fills a cache for shapes that later processes have', () => {
+  const folder = folderNamed('shapes');
+  const ofRows = path.join(root, 'open.onnx');
+  const initializers = [tensor('w', 'float', [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH).fill(1 / WIDTH))];
+  const nodes = [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }];
+  fs.writeFileSync(ofRows, writeModel({ opset: 21, inputs: [{ name: 'x', type: 'float', shape: ['rows', WIDTH] }], outputs: [{ name: 'y' }], nodes, initializers }));
+  const add = (...args) => JSON.parse(execFileSync(process.execPath, [bin, 'cache', 'add', ofRows, '--threads', '1', ...args, '--folder', folder, '--json'], { encoding: 'utf8' }));
+  expect(add('--shape', `x=3x${WIDTH}`)).toMatchObject({ hits: 0, written: 1 });
+  expect(add('--shape', `x=3x${WIDTH}`)).toMatchObject({ hits: 1, written: 0 });
+  expect(add('--dimension', 'rows=3')).toMatchObject({ hits: 1, written: 0 });
+}, 60_000);
+
 test('another folder of a process is refused, and what is no folder', () => {
   const script = `
     const { loadOnnx } = require(${JSON.stringify(path.join(__dirname, '..', 'lib', 'onnx.js'))});

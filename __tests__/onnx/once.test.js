@@ -4,6 +4,8 @@ const { execFileSync } = require('node:child_process');
 const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const { ml } = require('../..');
+const { loadOnnx } = require('../../lib/onnx.js');
 const { tensor, writeModel } = require('./write.js');
 
 const MIB = 2 ** 20;
@@ -34,7 +36,7 @@ function model() {
   test.each(['contexts', 'bytes', 'sessions', 'workers', 'builders'])('are there once: %s', (how) => {
     const child = path.join(__dirname, '..', 'processes', 'once.js');
     const arguments_ = ['--expose-gc', child, how, file];
-    const { first, last, left, same } = JSON.parse(execFileSync(process.execPath, arguments_, { encoding: 'utf8', timeout: 100_000 }));
+    const { first, last, left, gone, same } = JSON.parse(execFileSync(process.execPath, arguments_, { encoding: 'utf8', timeout: 100_000 }));
     expect(same).toBe(true);
     expect(first).toBeGreaterThan(LAYERS * 16 * MIB);
     // Each context has a thread, and each worker a heap of its own. Arrays of script's stay for a while where they were.
@@ -42,5 +44,59 @@ function model() {
     expect(last - first).toBeLessThan(0.1 * first + 7 * others);
     // What one of eight needs stays when the others go.
     expect(left).toBeGreaterThan(LAYERS * 16 * MIB);
+    // And goes with it.
+    expect(gone).toBeLessThan(left - (LAYERS - 2) * 16 * MIB);
   }, 120_000);
+});
+
+describe('models that differ have a large constant that is the same once', () => {
+  const SIZE = 512;
+  const BYTES = 4 * SIZE * SIZE;
+  const x = { name: 'x', type: 'float', shape: [1, SIZE] };
+  const weights = Float32Array.from({ length: SIZE * SIZE }, (_, k) => Math.sin(k) / SIZE);
+  const feeds = { x: Float32Array.from({ length: SIZE }, (_, i) => Math.cos(i)), past: new Float32Array(SIZE) };
+  const decoder = writeModel({
+    opset: 21,
+    inputs: [x],
+    outputs: [{ name: 'y' }],
+    nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
+    initializers: [tensor('w', 'float', [SIZE, SIZE], weights)],
+  });
+  // Its twin with a past, which has other names, places and nodes.
+  const twin = writeModel({
+    opset: 21,
+    inputs: [x, { ...x, name: 'past' }],
+    outputs: [{ name: 'y' }],
+    nodes: [
+      { op: 'MatMul', inputs: ['x', 'of twin'], outputs: ['new'] },
+      { op: 'Mul', inputs: ['past', 'half'], outputs: ['old'] },
+      { op: 'Add', inputs: ['new', 'old'], outputs: ['y'] },
+    ],
+    initializers: [tensor('half', 'float', [1], Float32Array.of(0.5)), tensor('of twin', 'float', [SIZE, SIZE], weights)],
+  });
+
+  async function load(bytes, names, options) {
+    const context = await ml.createContext({ accelerated: false, ...options });
+    const model = await loadOnnx(context, bytes);
+    const run = async () => (await model.run(Object.fromEntries(names.map((name) => [name, feeds[name]])))).y.data;
+    return { context, y: await run(), run, usage: () => context.memoryUsage() };
+  }
+
+  test.each([['of one setting', {}], ['with other threads', { numThreads: 2 }]])('%s', async (_, options) => {
+    const [first, second] = [await load(decoder, ['x'], { numThreads: 1 }), await load(twin, ['x', 'past'], { numThreads: 1, ...options })];
+    expect(first.usage().packed).toBeGreaterThanOrEqual(BYTES);
+    expect(second.usage().packed).toBeLessThan(BYTES / 10);
+    expect(second.usage().shared).toBeGreaterThanOrEqual(BYTES);
+    expect(second.y).toEqual(first.y);
+    // Whoever is left has it.
+    first.context.destroy();
+    expect(await second.run()).toEqual(first.y);
+    second.context.destroy();
+    // Nobody keeps it for the next one, which packs it again.
+    while (second.usage().shared > 0) await new Promise(setImmediate);
+    const third = await load(decoder, ['x'], { numThreads: 1 });
+    expect(third.usage()).toMatchObject({ shared: 0 });
+    expect(third.usage().packed).toBeGreaterThanOrEqual(BYTES);
+    third.context.destroy();
+  });
 });

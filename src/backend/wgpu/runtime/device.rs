@@ -24,6 +24,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 use wgpu::{Adapter, BufferUsages};
 
+/// Copies of so many bytes are submitted together: each is in memory of the driver until the device has finished it.
+const STAGED: usize = 8 << 20;
+
 /// Every device's alignment of bindings divides this.
 const LEAST_BINDING: u64 = 256;
 
@@ -37,6 +40,8 @@ pub struct Device {
     pub constants: Constants,
     /// How many graphs there are.
     graphs: AtomicUsize,
+    /// How many bytes of constants were copied since copies were last submitted.
+    staged: AtomicUsize,
     orders: Sender<Order>,
     loss: Arc<Loss>,
     /// How long it may take for what was submitted.
@@ -106,14 +111,21 @@ fn stop(devices: &[InUse], last: Instant) -> bool {
 /// Whether all devices have allowed it so far.
 static MAY_EXIT: Mutex<bool> = Mutex::new(true);
 
+/// A driver in software has the host's memory, which has other users: blocks of it are small, and so is what stays of them.
+fn memory_hints(is_software: bool) -> wgpu::MemoryHints {
+    if is_software { wgpu::MemoryHints::MemoryUsage } else { wgpu::MemoryHints::Performance }
+}
+
 impl Device {
     pub fn new(adapter: &Adapter, features: Features) -> Result<Arc<Device>> {
         let limits = limits(adapter);
+        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("webnn"),
             required_features: required(adapter, features),
             required_limits: limits.clone(),
             experimental_features: permission(features),
+            memory_hints: memory_hints(is_software),
             ..Default::default()
         };
         let refused = |error: &dyn std::fmt::Display| {
@@ -130,7 +142,6 @@ impl Device {
 
         let (orders, taken) = unbounded();
         let (submitted, finished) = unbounded();
-        let is_software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
         let limit = Arc::new(Limit::wanted(is_software));
         let flight = Arc::new(Flight::new(limit.clone(), loss.clone()));
         let (ending, ended) = bounded(0);
@@ -172,6 +183,7 @@ impl Device {
             pipelines,
             constants: Constants::default(),
             graphs,
+            staged: AtomicUsize::new(0),
             orders,
             loss,
             limit,
@@ -199,6 +211,14 @@ impl Device {
             self.pipelines.idle();
         }
         if self.pipelines.were_let_go() {
+            let _ = self.orders.send(Order::LetGo);
+        }
+    }
+
+    /// Constants of so many bytes are being copied. Without a submission all of them would be in memory twice until something is executed.
+    pub fn stages(&self, bytes: usize) {
+        if self.staged.fetch_add(bytes, Ordering::Relaxed) + bytes >= STAGED {
+            self.staged.store(0, Ordering::Relaxed);
             let _ = self.orders.send(Order::LetGo);
         }
     }

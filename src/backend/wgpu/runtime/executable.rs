@@ -337,5 +337,6 @@ fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> 
         }
         Ok(())
     })?;
+    device.stages(bytes.len());
     Ok(buffer)
 }

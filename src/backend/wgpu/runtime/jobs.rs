@@ -45,7 +45,7 @@ pub struct Recorded {
 
 pub enum Order {
     Job(Arc<QueuedJob>),
-    /// To submit nothing: Mesa's llvmpipe destroys pipelines when something is submitted after they were let go.
+    /// To submit nothing but copies that wait for it. Mesa's llvmpipe destroys pipelines when something is submitted after they were let go.
     LetGo,
     Stop,
 }
