@@ -42,18 +42,31 @@ describe.each([[[]], [['--max-old-space-size=64']]])('what script forgets is col
 
 // What Mesa's llvmpipe compiles, 0.5 MB for a shader, it lets go when something is submitted after the pipeline was destroyed, and gives
 // back when its device is gone.
-(process.platform === 'linux' ? describe : describe.skip)('graphs on a GPU in software that are destroyed', () => {
+(process.platform === 'linux' ? describe : describe.skip)('graphs on a GPU in software', () => {
   test.each([
     // Of 118 MB that were there.
     ['run', 64],
     // Of 420.
     ['built', 200],
-  ])('%s', async (kind, most) => {
+  ])('that are destroyed leave little behind: %s', async (kind, most) => {
     const { stdout, ...rest } = await run([], 'compiled.js', kind);
     expect(rest).toEqual(ended);
     if (stdout === 'unavailable') return;
     expect(Number(stdout)).toBeLessThan(most * MIB);
   }, LIMIT);
+
+  // What a busy machine has not copied yet, it has twice.
+  test('and constants are there once', async () => {
+    let least = Infinity;
+    for (let again = 0; again < 3 && least >= 64 * MIB; again++) {
+      const { stdout, ...rest } = await run(['--expose-gc'], 'compiled.js', 'constants');
+      expect(rest).toEqual(ended);
+      if (stdout === 'unavailable') return;
+      least = Math.min(least, Number(stdout));
+    }
+    // Of 107 MB that were there. A busy machine has 24 to 43.
+    expect(least).toBeLessThan(64 * MIB);
+  }, 3 * LIMIT);
 });
 
 describe('timers have their turn while one promise after the other is settled', () => {

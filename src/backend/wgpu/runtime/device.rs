@@ -25,7 +25,7 @@ use std::time::Instant;
 use wgpu::{Adapter, BufferUsages};
 
 /// Copies of so many bytes are submitted together: each is in memory of the driver until the device has finished it.
-const STAGED: usize = 8 << 20;
+const STAGED: usize = 4 << 20;
 
 /// Every device's alignment of bindings divides this.
 const LEAST_BINDING: u64 = 256;

@@ -319,6 +319,9 @@ fn described(dispatches: &[Dispatch]) -> usize {
     dispatches.len() * size_of::<Prepared>() + bindings
 }
 
+/// So many bytes are copied to the device at once.
+const PIECE: usize = 1 << 20;
+
 /// A buffer with some contents.
 ///
 /// # Errors
@@ -327,8 +330,9 @@ fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> 
     let buffer = device.buffer(bytes.len(), usage | BufferUsages::COPY_DST)?;
     device.checked(|| {
         let (whole, rest) = bytes.split_at(bytes.len() & !3);
-        if !whole.is_empty() {
-            device.queue.write_buffer(&buffer, 0, whole);
+        for (piece, bytes) in whole.chunks(PIECE).enumerate() {
+            device.queue.write_buffer(&buffer, (piece * PIECE) as u64, bytes);
+            device.stages(bytes.len());
         }
         if !rest.is_empty() {
             let mut word = [0; 4];
@@ -337,6 +341,5 @@ fn upload(device: &Device, bytes: &[u8], usage: BufferUsages) -> Result<Buffer> 
         }
         Ok(())
     })?;
-    device.stages(bytes.len());
     Ok(buffer)
 }
