@@ -143,7 +143,7 @@ describe('tokenizing', () => {
   });
 
   test('requests take turns', async () => {
-    make({ here: 0, turn: 10 });
+    make({ here: 0, slice: 10 });
     const order = [];
     const many = tokenizing.encode(Array(30).fill({ text: 'a text of some letters' })).then((rows) => order.push(rows.length));
     const few = tokenizing.encode([{ text: 'b' }]).then((rows) => order.push(rows.length));
@@ -156,7 +156,7 @@ describe('tokenizing', () => {
   });
 
   test('a turn that takes too long ends, and the next one goes on', async () => {
-    make({ here: 0, turn: 10, timeout: 20_000 });
+    make({ here: 0, slice: 10, timeout: 20_000 });
     await tokenizing.encode([{ text: 'warm' }]);
     const slow = make({ here: 0, timeout: 1 });
     await expect(slow.encode([{ text: 'x '.repeat(200_000) }])).rejects.toMatchObject({ statusCode: 400, message: 'The text takes too long to tokenize.' });
