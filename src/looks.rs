@@ -131,6 +131,28 @@ impl<I: Iterator> Iterator for Counted<I> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.items.size_hint()
     }
+
+    /// Counts outside of the loop, which is vectorized then.
+    #[inline]
+    fn fold<B, F: FnMut(B, I::Item) -> B>(self, init: B, mut combine: F) -> B {
+        let Counted { mut items, cost, together, mut left } = self;
+        if cost == 0 {
+            return items.fold(init, combine);
+        }
+        let mut total = init;
+        loop {
+            let mut done = 0;
+            total = items.by_ref().take(left).fold(total, |total, item| {
+                done += 1;
+                combine(total, item)
+            });
+            worked((together - left + done) * cost);
+            if done < left {
+                return total;
+            }
+            left = together;
+        }
+    }
 }
 
 impl<I: ExactSizeIterator> ExactSizeIterator for Counted<I> {}
@@ -154,11 +176,17 @@ pub fn parts(length: usize) -> impl Iterator<Item = Range<usize>> {
 /// Copies elements to as many others, in [`parts`].
 pub fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     assert_eq!(from.len(), to.len());
+    if to.len() <= longest() {
+        return to.copy_from_slice(from);
+    }
     parts(to.len()).for_each(|part| to[part.clone()].copy_from_slice(&from[part]));
 }
 
 /// Fills a list, in [`parts`].
 pub fn fill<T: Copy>(to: &mut [T], element: T) {
+    if to.len() <= longest() {
+        return to.fill(element);
+    }
     parts(to.len()).for_each(|part| to[part].fill(element));
 }
 
