@@ -9,6 +9,7 @@ const { loadOnnx } = require('webnn-node/onnx');
 const { InferenceSession, Tensor } = require('webnn-node/onnxruntime');
 const { buildAdder, createTensors, float32, read, useContext } = require('./adder.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
+const { FEATURES, encoder, merged } = require('./generate/encoder-decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
 const held = useContext({ accelerated: false, numThreads: 2 });
@@ -338,6 +339,47 @@ describe('generate()', () => {
     expect(await all(model, prompt, { maxNewTokens: 8 })).toEqual(expected);
     expect(() => generate(model, prompt, { priority: 'now' })).toThrow("options: priority: found 'now'");
     expect(() => generate(model, prompt, { timeout: -1 })).toThrow('options: timeout: found -1');
+    context.destroy();
+  });
+
+  test('takes its place when its first token is asked for, before it waits for anything', async () => {
+    const { context, x, others: [y] } = await setUp(1, { maxQueue: 1 });
+    const model = await loadOnnx(context, decoder(KINDS[0]));
+    const short = await buildSteps(context, 1);
+    const first = generate(model, prompt, { maxNewTokens: 8 });
+    const second = generate(model, prompt, { maxNewTokens: 8 });
+    // Nobody has asked for a token of them yet.
+    await context.compute(short, { x: ones() }, { y: ones() });
+    const ends = [];
+    const found = first.next().then(({ value }) => ends.push(value.sequence));
+    expect(() => context.dispatch(short, { x }, { y })).toThrow(named('QuotaExceededError'));
+    const refused = caught(second.next()).then(({ name }) => ends.push(name));
+    await Promise.all([found, refused]);
+    expect(ends).toEqual(['QuotaExceededError', 0]);
+    await first.return();
+    await context.compute(short, { x: ones() }, { y: ones() });
+    context.destroy();
+  });
+
+  test('leaves its place when it fails before its first token', async () => {
+    const { context } = await setUp(0, { maxQueue: 1 });
+    const model = await loadOnnx(context, decoder(KINDS[0]));
+    const begin = () => {
+      throw new Error('no such grammar');
+    };
+    await expect(all(model, prompt, { constraint: { begin } })).rejects.toThrow('no such grammar');
+    expect((await all(model, prompt, { maxNewTokens: 8 })).length).toBe(8);
+    context.destroy();
+  });
+
+  test('has its encoder run in its own place', async () => {
+    const { context } = await setUp(0, { maxQueue: 1 });
+    const [model, states] = await Promise.all([merged('whisper'), encoder('whisper')].map((one) => loadOnnx(context, one)));
+    const inputs = { input_features: { data: new Float32Array(FEATURES * 5).fill(1), shape: [1, FEATURES, 5] } };
+    const call = () => all(model, prompt, { maxNewTokens: 8, encoder: { model: states, inputs } });
+    const [found, refused] = await Promise.allSettled([call(), call()]);
+    expect(found.value).toHaveLength(8);
+    expect(refused.reason).toEqual(named('QuotaExceededError'));
     context.destroy();
   });
 });

@@ -71,11 +71,11 @@ function requireSameContext(model, embed) {
  * @param {{features: Features[], signal?: AbortSignal}} options
  * @returns {Promise<[number[], ArrayBufferView[], number[][]]>} the tokens that they stand for, their elements and their grids
  */
-async function featuresOf({ label, inputs: signatures }, { features, signal }) {
+async function featuresOf({ label, inputs: signatures, contextState }, { features, signal }) {
   const signature = signatures.find(({ name }) => name === 'inputs_embeds');
   const arrays = await Promise.all(
     features.map(async ({ values, model, inputs }) => {
-      const found = model === undefined ? values : resultOf(label, await runModel(model, inputs, signal && { signal }));
+      const found = model === undefined ? values : resultOf(label, await runModel(model, inputs, signal && { signal }, contextState.queue));
       const data = types.isTypedArray(found) ? found : found.data;
       if (signature === undefined) throw typeError(NAME, label, "options: features: found some, allowed none for a model without the input 'inputs_embeds'");
       const shape = types.isTypedArray(found) ? [found.length] : (found.shape ?? found.dims ?? [data?.length]);

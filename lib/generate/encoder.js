@@ -73,9 +73,10 @@ function outputFor(input, results) {
 async function withEncoder(decoder, others, { inputs, encoder, first, signal }, prompts) {
   const given = { ...inputs };
   const options = signal && { signal };
+  const { queue } = decoder.contextState;
   const signatures = new Map([...(first?.inputs ?? []), ...decoder.inputs].map((signature) => [signature.name, signature]));
   if (encoder !== undefined) {
-    const results = await runModel(encoder.model, encoder.inputs, options);
+    const results = await runModel(encoder.model, encoder.inputs, options, queue);
     const wanted = [...others, ...(first?.inputs ?? []).map(({ name }) => name).filter((name) => !TOKENS.has(name))];
     for (const name of wanted.filter((one) => !Object.hasOwn(given, one))) {
       const value = outputFor(name, results) ?? ofEncoder(decoder.label, signatures.get(name), results, encoder.inputs);
@@ -84,7 +85,7 @@ async function withEncoder(decoder, others, { inputs, encoder, first, signal }, 
   }
   if (first === undefined) return given;
   const missing = others.filter((name) => !Object.hasOwn(given, name));
-  const results = await runModel(first, firstInputs(decoder.label, first, given, prompts), options);
+  const results = await runModel(first, firstInputs(decoder.label, first, given, prompts), options, queue);
   for (const name of missing) {
     const value = outputFor(name, results);
     if (value !== undefined) given[name] = value;

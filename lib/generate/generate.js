@@ -48,21 +48,22 @@ async function* run(model, prompts, options, called, call) {
   const { label } = model;
   options.signal?.throwIfAborted();
   requireDecoder(model, label);
-  const constraint = await compiled(label, options.constraint);
-  options.signal?.throwIfAborted();
-  model.requireUsable(NAME);
-  const cache = options.cache && take(options.cache, model, options.embed);
   const draft = options.speculate?.draft;
   if (draft !== undefined) requireDecoder(draft, label);
-  let leave;
+  // Before anything is waited for: who comes later is refused.
+  const leave = model.contextState.queue?.enter(NAME, label);
   let work;
   model.enter();
   draft?.enter();
   try {
+    const constraint = await compiled(label, options.constraint);
+    options.signal?.throwIfAborted();
+    model.requireUsable(NAME);
+    draft?.requireUsable(NAME);
+    const cache = options.cache && take(options.cache, model, options.embed);
     const inputs = options.encoder || options.first ? await withEncoder(model, (await decoderOf(model, options.embed, options.cacheType)).others, options, prompts) : options.inputs;
     requireSameContext(model, options.embed);
     const features = await featuresOf(model, options);
-    leave = model.contextState.queue?.enter(NAME, label);
     const decoder = await decoderOf(model, options.embed, options.cacheType);
     const guessing = await draftOf(draft);
     requireContext(model);

@@ -37,6 +37,7 @@ const { prepareStep, runStep, stepFits } = require('./steps.js');
  * @property {import('./watch.js').Life} [life] tells whether the caller still waits
  * @property {number} [priority] that of the watch, if it is not the usual one
  * @property {boolean} [isAlone] whether the run must not be joined with others
+ * @property {import('../queue.js').Queue} [queue] in which the run has its place already
  */
 
 /** Closes the files of models that were collected. */
@@ -180,7 +181,7 @@ class Model {
 
   #counted(given, options) {
     const { queue } = this.contextState;
-    return queue === undefined ? this.#run(given, options) : this.#runCounted(queue, given, options);
+    return queue === undefined || queue === options.queue ? this.#run(given, options) : this.#runCounted(queue, given, options);
   }
 
   async #runCounted(queue, given, options) {

@@ -129,15 +129,17 @@ const self = receiverOf('OnnxModel', modelIn);
  * @param {Model} model
  * @param {unknown} inputs
  * @param {import('../onnx.d.ts').OnnxRunOptions} [options]
+ * @param {import('../queue.js').Queue} [queue] in which the run has its place already
  * @returns {Promise<Record<string, any>>}
  */
-function runModel(model, inputs, options) {
+function runModel(model, inputs, options, queue = undefined) {
   const given = model.read('run', inputs);
   const checked = runOptions('run', model, options);
   const schedule = scheduleOf(model.contextState, checked.schedule ?? USUAL);
   schedule.signal?.throwIfAborted();
   const { profile } = model;
   checked.isAlone = profile !== undefined;
+  checked.queue = queue;
   const work = (watch, life = undefined) => {
     checked.watch = watch;
     checked.life = life;
