@@ -141,6 +141,17 @@ describe('joined runs', () => {
     expect((await short.run(pair(7))).y.data[0]).toBe(8);
   });
 
+  test('are joined after requests of many other shapes that are not', async () => {
+    const model = await load(plus({ inputs: [{ name: 'x', type: 'float', shape: ['batch', 'height', 'width'] }] }), { maxElements: 16 });
+    const row = (width, height = 1) => ({ x: { data: new Float32Array(height * width), shape: [1, height, width] } });
+    const three = async () => (await Promise.all([model.run(row(8)), model.run(row(8)), model.run(row(8))])).map(({ y }) => y.data[0]);
+    expect(await three()).toEqual([1, 1, 1]);
+    // Whichever of the two is the length of a text.
+    for (let size = 17; size < 17 + 260; size++) await Promise.all([model.run(row(size, 1)), model.run(row(1, size))]);
+    expect(await three()).toEqual([1, 1, 1]);
+    expect(model.batching).toMatchObject({ requests: 6, joined: 4 });
+  });
+
   test('of other shapes have their turn, however many wait of one shape', async () => {
     const model = await load(plus({ inputs: [{ name: 'x', type: 'float', shape: ['batch', 'width'] }] }), { maxSize: 4, maxDelay: 1 });
     const row = (width) => ({ x: { data: new Float32Array(width), shape: [1, width] } });

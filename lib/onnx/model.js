@@ -195,12 +195,13 @@ class Model {
 
   async #run(given, options) {
     this.requireUsable('run');
-    const joined = this.batching?.run(given, options);
-    if (joined === undefined) return await this.runAlone(given, options);
+    const turn = this.batching?.begin(given, options);
+    if (turn === undefined) return await this.runAlone(given, options);
     this.enter();
     try {
-      return await joined;
+      return await (turn.results ?? this.runAlone(given, options));
     } finally {
+      this.batching?.end(turn);
       this.leave();
     }
   }

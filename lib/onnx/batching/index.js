@@ -13,6 +13,7 @@
 
 const { setTimeout, clearTimeout } = require('node:timers');
 const { NORMAL } = require('../../scheduling.js');
+const { areSame } = require('../given.js');
 const { Counts } = require('./counts.js');
 const { Families } = require('./families.js');
 const { takeGroup } = require('./grouping.js');
@@ -28,6 +29,17 @@ const { RowLayout } = require('./row-layout.js');
 /** @typedef {import('./families.js').Family} Family */
 /** @typedef {import('./requests.js').Waiting} Waiting */
 
+/**
+ * What requests with the same shapes have in common.
+ * @typedef {{shapes: any[], rows: number, length: number, elements: number, family: Family}} Kind
+ */
+
+/**
+ * A request that batching knows of, until it has ended: its results if it is run here. Otherwise its caller runs it at once; `holds` says whether
+ * others wait for its end.
+ * @typedef {{elements: number, holds: boolean, results: Promise<Record<string, any>> | undefined}} Turn
+ */
+
 class Batching {
   #model;
   #options;
@@ -35,6 +47,10 @@ class Batching {
   #families;
   #joined;
   #counts;
+  /** Of the last request. @type {Kind | undefined} */
+  #kind;
+  /** How many wait. */
+  #waiting = 0;
   #pace = new Pace();
   #isUnderWay = false;
   /** Whether a start is due: when the microtasks of this turn have run, or after the delay. */
@@ -73,28 +89,51 @@ class Batching {
   }
 
   /**
-   * Runs with others, if that is possible. Arrays are copied before this returns.
+   * A request comes. It runs with others, if that is possible; arrays are copied before this returns.
    * @param {Given} given
    * @param {RunOptions} options
-   * @returns {Promise<Record<string, any>> | undefined} nothing for what has to run alone
+   * @returns {Turn | undefined} for {@link end}; nothing for what has to run alone
    */
-  run(given, options) {
+  begin(given, options) {
     if (!canBeJoined(given, options)) return undefined;
+    const kind = this.#kindOf(given);
+    if (kind === undefined || kind.family.of(kind.length).isRefused) return undefined;
+    const { rows, elements } = kind;
+    this.#counts.request();
+    this.#pace.begin();
+    // Nothing waits, so this goes at once; or it goes beside others.
+    const holds = this.#joins;
+    if (!holds || (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0)) {
+      this.#counts.single(rows);
+      if (holds) this.#isUnderWay = true;
+      return { elements, holds, results: undefined };
+    }
+    return { elements, holds: false, results: this.#runSoon(kind, given, options) };
+  }
+
+  /**
+   * A request has ended.
+   * @param {Turn} turn
+   */
+  end({ elements, holds }) {
+    this.#pace.end(elements);
+    if (holds) this.#end();
+  }
+
+  /** Looks at the shapes and elements of a request. @returns {Kind | undefined} nothing for what cannot be joined */
+  #kindOf(given) {
+    const last = this.#kind;
+    if (last !== undefined && areSame(last.shapes, given.shapes) && this.#layout.isPlain(given)) return last;
+    // The family that was found last is never forgotten; another one may be.
+    this.#kind = undefined;
     const rows = this.#layout.rowsOf(given);
     if (!(rows > 0 && rows < this.#options.maxSize)) return undefined;
     const family = this.#families.of(given.shapes);
     const length = this.#layout.lengthOf(given.shapes);
-    if (family.of(length).isRefused) return undefined;
     const elements = this.#layout.elementsOf(family.one, rows, length);
     if (elements > this.#options.maxElements) return undefined;
-    this.#counts.request();
-    this.#pace.begin();
-    if (!this.#joins) return this.#runApart(given, options, rows, elements);
-    if (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0) return this.#runFirst(given, options, rows, elements);
-    const results = this.#runSoon(family, given, options, rows, length);
-    const end = () => this.#pace.end(elements);
-    results.then(end, end);
-    return results;
+    this.#kind = { shapes: given.shapes.map((shape) => [...shape]), rows, length, elements, family };
+    return this.#kind;
   }
 
   /** Nobody waits for the rest of the delay any more. */
@@ -110,39 +149,20 @@ class Batching {
   }
 
   /** Runs when nothing is under way, with others that have gathered. */
-  #runSoon(family, given, options, rows, length) {
+  #runSoon({ family, rows, length }, given, options) {
     const { label } = this.#model;
     return new Promise((resolve, reject) => {
       const waiting = { given: given.own(), options, label, rows, length, began: performance.now(), priority: options.priority ?? NORMAL, passed: 0, isOver: false, resolve, reject };
       family.add(waiting);
+      this.#waiting++;
       options.life?.whenOver(() => {
         waiting.isOver = true;
-        if (family.remove(waiting)) leave(waiting);
+        if (!family.remove(waiting)) return;
+        this.#waiting--;
+        leave(waiting);
       });
       if (!this.#isUnderWay) this.#startSoon();
     });
-  }
-
-  /** Runs beside others. */
-  async #runApart(given, options, rows, elements) {
-    this.#counts.single(rows);
-    try {
-      return await this.#model.runAlone(given, options);
-    } finally {
-      this.#pace.end(elements);
-    }
-  }
-
-  /** Nothing waits, so this goes at once. */
-  async #runFirst(given, options, rows, elements) {
-    this.#counts.single(rows);
-    this.#isUnderWay = true;
-    try {
-      return await this.#model.runAlone(given, options);
-    } finally {
-      this.#pace.end(elements);
-      this.#end();
-    }
   }
 
   #end() {
@@ -162,12 +182,14 @@ class Batching {
 
   /** Starts what has gathered, if nothing is under way and it has waited long enough. */
   #start() {
-    if (this.#isUnderWay) return;
+    if (this.#isUnderWay || this.#waiting === 0) return;
     const family = this.#next();
     if (family === undefined) return;
     this.#stopTimer();
     this.#families.pass(family);
-    const group = takeGroup(family, this.#layout, this.#options).filter(begins);
+    const taken = takeGroup(family, this.#layout, this.#options);
+    this.#waiting -= taken.length;
+    const group = taken.filter(begins);
     if (group.length === 0) {
       this.#start();
       return;

@@ -36,7 +36,8 @@ class Pace {
 
   /** A request begins to wait or run. */
   begin() {
-    this.#pass();
+    // The time of a lone one is of no matter, and asking for it is a part of its own.
+    if (this.#count > 0) this.#pass();
     this.#count++;
     this.#trial.most = Math.max(this.#trial.most, this.#count);
   }
@@ -46,7 +47,7 @@ class Pace {
    * @param {number} work its elements
    */
   end(work) {
-    this.#pass();
+    if (this.#count > 1) this.#pass();
     this.#count--;
     const trial = this.#trial;
     // Those that were under way when the trial began are of the way before.

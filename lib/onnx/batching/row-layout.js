@@ -42,6 +42,12 @@ class RowLayout {
     return rows;
   }
 
+  /** Whether the values are arrays of whole elements, as many as the shapes say. */
+  isPlain({ shapes, values }) {
+    for (let i = 0; i < this.#inputs.length; i++) if (!isPlain(this.#inputs[i], values[this.#inputs[i].name], shapes[i])) return false;
+    return true;
+  }
+
   /** The length of a text, or 0. */
   lengthOf(shapes) {
     const i = this.lengths.findIndex((axis) => axis !== -1);
