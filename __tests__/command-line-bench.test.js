@@ -13,8 +13,12 @@ const { tensor, writeModel } = require('./onnx/write.js');
 
 const program = path.join(__dirname, '..', 'bin', 'webnn-node.js');
 
-function bench(...args) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, 'bench', ...args], { encoding: 'utf8' });
+const bench = (...args) => started([], args);
+
+/** With modules that are loaded first. */
+function started(modules, args) {
+  const before = modules.flatMap((name) => ['--require', path.join(__dirname, 'processes', name)]);
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...before, program, 'bench', ...args], { encoding: 'utf8' });
   return { status, stdout, stderr };
 }
 
@@ -53,6 +57,24 @@ test('bench measures latency, throughput and memory, beside onnxruntime-node, an
   expect(stdout).not.toContain('onnxruntime-node');
   // Other shapes are other work.
   expect(bench(model, '--shape', 'x=4x2', '--seconds', '0.1', '--compare', file)).toMatchObject({ status: 2, stderr: expect.stringContaining('found the inputs x float32[3,2]') });
+});
+
+test('a terminal shows how much is measured, until all is', () => {
+  const args = [model, '--shape', 'x=3x2', '--seconds', '0.2', '--in-flight', '1,4', '--alone', '--json'];
+  const { status, stdout, stderr } = started(['terminal.js'], args);
+  expect(status).toBe(0);
+  const lines = stderr.slice(stderr.indexOf('\rmeasuring ')).split('\r').slice(1);
+  // A line for each round of each level, and one that erases the last.
+  const { levels } = JSON.parse(stdout);
+  const steps = levels.reduce((sum, { rounds }) => sum + rounds.length, 0);
+  expect(lines).toHaveLength(steps + 1);
+  expect(lines.pop()).toBe('\x1b[K');
+  const parts = lines.map((line) => /^measuring \[(#*)(\.*)\] (\d+) %(.*)$/.exec(line).slice(1));
+  expect(parts.map(([, , , end]) => end)).toEqual(parts.map(() => '\x1b[K'));
+  expect(parts.map(([done, left]) => done.length + left.length)).toEqual(parts.map(() => 30));
+  expect(parts.map(([, , percent]) => Number(percent))).toEqual(parts.map((_, i) => Math.round((100 * (i + 1)) / steps)));
+  expect(parts.map(([done]) => done.length)).toEqual(parts.map((_, i) => Math.round((30 * (i + 1)) / steps)));
+  expect(started(['no-terminal.js'], args)).toMatchObject({ status: 0, stderr: '' });
 });
 
 test('bench runs as a context with a hint does', () => {

@@ -56,9 +56,14 @@ test('is no matter for others, and none when the context was destroyed before', 
   const lost = handle;
   const other = await ml.createContext();
   const [tensor] = await createTensors(other, 1);
+  const reported = [];
+  const listener = (message) => reported.push(message);
+  diagnostics.subscribe('webnn-node:lost', listener);
   context.destroy();
   settle([first, null, { event: 'lost', context: lost, message: 'late' }]);
   await expect(context.lost).resolves.toEqual({ message: 'destroy() was called on the MLContext' });
+  diagnostics.unsubscribe('webnn-node:lost', listener);
+  expect(reported).toEqual([]);
   expect((await other.readTensor(tensor)).byteLength).toBe(8);
   other.destroy();
 });
