@@ -1,7 +1,9 @@
 // Small models, and encoders of texts of mixed lengths, with and without `batching`, for 1 to 32 clients: throughput and the 99th percentile, each side in processes of its own, in turn.
 //
-//   npm run bench -- batching [--clients 1,2,4,8,16,32] [--only NAME] [--threads 2] [--max-size 32] [--rounds 3] [--ms 500] [--json FILE]
+//   npm run bench -- batching [FILE …] [--clients 1,2,4,8,16,32] [--only NAME] [--threads 2] [--max-size 32] [--rounds 3] [--ms 500] [--json FILE]
+//     [--dimension NAME=SIZE] [--mixed NAME=MOST] [--value INPUT=NUMBER]
 import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { run } from '../scripts/run.mjs';
@@ -13,10 +15,14 @@ const SIDES = ['alone', 'batching'];
 const LIMIT_SECONDS = 300;
 const child = fileURLToPath(new URL('batching/measure.mjs', import.meta.url));
 
-const { values } = parseArgs({
+const { values, positionals: files } = parseArgs({
+  allowPositionals: true,
   options: {
     clients: { type: 'string', default: '1,2,4,8,16,32' },
-    only: { type: 'string', multiple: true, default: Object.keys(models) },
+    only: { type: 'string', multiple: true },
+    dimension: { type: 'string', multiple: true, default: [] },
+    mixed: { type: 'string', multiple: true, default: [] },
+    value: { type: 'string', multiple: true, default: [] },
     threads: { type: 'string', default: '2' },
     'max-size': { type: 'string', default: '32' },
     rounds: { type: 'string', default: '3' },
@@ -25,8 +31,11 @@ const { values } = parseArgs({
   },
 });
 const clients = values.clients.split(',').map(Number);
-const settings = { clients, threads: Number(values.threads), maxSize: Number(values['max-size']), ms: Number(values.ms) };
-const unknown = values.only.find((name) => !Object.hasOwn(models, name));
+const given = (list) => Object.fromEntries(list.map((text) => text.split('=')).map(([name, number]) => [name, Number(number)]));
+const inputs = { dimensions: given(values.dimension), mixed: given(values.mixed), values: given(values.value) };
+const settings = { clients, threads: Number(values.threads), maxSize: Number(values['max-size']), ms: Number(values.ms), inputs };
+const only = values.only ?? (files.length > 0 ? [] : Object.keys(models));
+const unknown = only.find((name) => !Object.hasOwn(models, name));
 if (unknown !== undefined || !clients.every((count) => count >= 1)) {
   console.error(unknown === undefined ? `--clients ${values.clients}: expected whole numbers from 1` : `there is no model ${unknown}; there are ${Object.keys(models).join(', ')}`);
   process.exit(2);
@@ -35,7 +44,7 @@ if (unknown !== undefined || !clients.every((count) => count >= 1)) {
 const here = machine();
 console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}; ${values.threads} threads, at most ${values['max-size']} rows`);
 const measured = {};
-for (const name of values.only) {
+for (const name of [...only, ...files.map((file) => path.resolve(file))]) {
   measured[name] = await measureRounds(name);
   show(name, measured[name]);
 }
@@ -62,7 +71,7 @@ async function measure(name, side) {
 }
 
 function show(name, rounds) {
-  console.log(`\n${name}: ${models[name].about}`);
+  console.log(`\n${models[name] === undefined ? path.basename(name) : `${name}: ${models[name].about}`}`);
   console.log(' clients    alone/s batching/s   ratio   lowest  highest   p99 alone   batching   control alone   batching');
   for (const count of clients) {
     const of = (side, pick) => rounds.flatMap((round) => round[side].map((one) => pick(one[count])));

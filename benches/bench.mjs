@@ -143,7 +143,8 @@ VK_DRIVER_FILES names the driver; the default is SwiftShader in target/swiftshad
   --rounds N         rounds, each with its processes for each engine (default 3)
   --threads N        threads of each engine (default 2)
   --dimension N=S    size of an open dimension, by its name or as INPUT:AXIS; may be given again
-  --value INPUT=N    fills an input with a number; may be given again`,
+  --value INPUT=N    fills an input with a number; may be given again
+  --cache            webnn-node keeps packed weights in an empty folder, which its processes share`,
   },
   cycles: {
     file: './cycles.mjs',
@@ -170,10 +171,15 @@ The cold start needs root, or programs of GNU.`,
   batching: {
     file: './batching.mjs',
     about: 'small models and texts of mixed lengths with and without batching, for 1 to 32 clients: throughput and the 99th percentile',
-    usage: `batching [options]
+    usage: `batching [FILE …] [options]
+
+Without files, all models below.
 
   --clients N,N    numbers of clients (default 1,2,4,8,16,32)
   --only NAME      only this model: table, wide, embedding, sentences, minilm or bert; may be given again
+  --dimension N=S  size of an open dimension of the files, by its name or as INPUT:AXIS; may be given again
+  --mixed N=MOST   likewise, but each client draws its own, from 1; may be given again
+  --value INPUT=N  fills an input of the files with a number; may be given again
   --threads N      threads of the context (default 2)
   --max-size N     rows of a batch (default 32)
   --rounds N       rounds, each with two processes for each side (default 3)

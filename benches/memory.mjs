@@ -1,9 +1,11 @@
 // What sessions of one model take together, in one process and in several, and what each load takes: this package beside onnxruntime-node,
 // each engine in processes of its own, in turn.
 //
-//   npm run bench -- memory FILE … [--sessions 8] [--processes 8] [--rounds 3] [--threads 2] [--dimension NAME=SIZE] [--value INPUT=NUMBER]
+//   npm run bench -- memory FILE … [--sessions 8] [--processes 8] [--rounds 3] [--threads 2] [--dimension NAME=SIZE] [--value INPUT=NUMBER] [--cache]
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -24,12 +26,17 @@ const { values, positionals } = parseArgs({
     threads: { type: 'string', default: '2' },
     dimension: { type: 'string', multiple: true, default: [] },
     value: { type: 'string', multiple: true, default: [] },
+    cache: { type: 'boolean', default: false },
   },
 });
 if (positionals.length === 0) throw new Error('.onnx files are wanted');
 if (process.platform !== 'linux') throw new Error('only Linux tells what a process has resident: /proc/self/smaps_rollup');
 const given = (list) => Object.fromEntries(list.map((text) => text.split('=')).map(([name, number]) => [name, Number(number)]));
 const settings = { threads: Number(values.threads), dimensions: given(values.dimension), values: given(values.value) };
+if (values.cache) {
+  settings.cache = mkdtempSync(path.join(tmpdir(), 'webnn-cache-'));
+  process.once('exit', () => rmSync(settings.cache, { recursive: true }));
+}
 
 const here = machine();
 console.log(`${here.cpu}, ${here.usableCores} usable cores, Node ${here.node}, load ${load().toFixed(2)}`);

@@ -1,16 +1,17 @@
 // The child: one model, with or without batching. Its last line on stdout is JSON: what each number of clients got.
 //
-//   node benches/batching/measure.mjs MODEL alone|batching '{"clients":[1,8],"threads":2,"maxSize":32,"ms":500}'
+//   node benches/batching/measure.mjs MODEL-OR-FILE alone|batching '{"clients":[1,8],"threads":2,"maxSize":32,"ms":500,"inputs":{"dimensions":{},"mixed":{},"values":{}}}'
 import { ml } from 'webnn-node';
 import { loadOnnx } from 'webnn-node/onnx';
 import { quantile } from '../statistics.mjs';
-import { models } from './models.mjs';
+import { fromFile, models } from './models.mjs';
 
 const [name, side, text] = process.argv.slice(2);
-const { clients, threads, maxSize, ms } = JSON.parse(text);
+const { clients, threads, maxSize, ms, inputs: settings } = JSON.parse(text);
+const network = models[name] ?? fromFile(name, settings);
 const context = await ml.createContext({ deviceType: 'cpu', numThreads: threads });
-const model = await loadOnnx(context, models[name].make(), side === 'batching' ? { batching: { maxSize } } : {});
-const inputs = Array.from({ length: Math.max(...clients) }, (_, i) => models[name].inputs(i + 1));
+const model = await loadOnnx(context, network.make(), side === 'batching' ? { batching: { maxSize } } : {});
+const inputs = Array.from({ length: Math.max(...clients) }, (_, i) => network.inputs(i + 1, model));
 
 await agree();
 const found = {};
@@ -27,7 +28,7 @@ async function agree() {
   for (const input of inputs) alone.push(first(await model.run(input)));
   const together = await Promise.all(inputs.map((input) => model.run(input)));
   for (const [i, result] of together.entries()) {
-    const far = first(result).findIndex((value, at) => !(Math.abs(value - alone[i][at]) <= models[name].near));
+    const far = first(result).findIndex((value, at) => !(Math.abs(value - alone[i][at]) <= network.near));
     if (far !== -1 || first(result).length !== alone[i].length) throw new Error(`${name}: client ${i} got ${first(result)[far]}, alone ${alone[i][far]}`);
   }
 }

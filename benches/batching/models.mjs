@@ -2,6 +2,7 @@
 import { OnnxModel } from '../onnx/model.mjs';
 import { constants, generator, lengths } from '../onnx/seeded.mjs';
 import { transformer } from '../onnx/transformer.mjs';
+import { madeUp } from '../real/inputs.mjs';
 
 /** Layers of products with a function between them. */
 function layers(model, x, widths, weight) {
@@ -57,3 +58,20 @@ export const models = {
   minilm: { about: 'texts of 1 to 64 tokens, 6 layers of 384 as MiniLM has', make: () => transformer({ layers: 6, width: 384, heads: 12 }), inputs: (seed) => text(64, seed), near: 1e-3 },
   bert: { about: 'texts of 1 to 128 tokens, 12 layers of 768 as BERT has', make: () => transformer({ layers: 12, width: 768, heads: 12 }), inputs: (seed) => text(128, seed), near: 1e-3 },
 };
+
+/**
+ * A model file with inputs of numbers from a seed.
+ *
+ * @param {string} file
+ * @param {{dimensions: Record<string, number>, mixed: Record<string, number>, values: Record<string, number>}} settings as of `madeUp`; `mixed`
+ *   has the largest sizes of dimensions that each client draws
+ */
+export function fromFile(file, { dimensions, mixed, values }) {
+  const inputs = (seed, model) => {
+    const drawn = Object.fromEntries(Object.entries(mixed).map(([name, most]) => [name, lengths(most, seed)()]));
+    const metadata = model.inputs.map((input) => ({ ...input, type: input.dataType }));
+    const made = madeUp(metadata, { dimensions: { ...dimensions, ...drawn }, values }, seed);
+    return Object.fromEntries(made.map(({ name, array, shape }) => [name, { data: array, shape }]));
+  };
+  return { make: () => file, inputs, near: 1e-3 };
+}

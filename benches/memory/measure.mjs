@@ -21,10 +21,12 @@ const before = resident();
 const sessions = [];
 const loads = [];
 const after = [];
+const options = { intraOpNumThreads: settings.threads, interOpNumThreads: 1, graphOptimizationLevel: 'all' };
+if (engine === 'webnn-node' && settings.cache !== undefined) options.cache = settings.cache;
 for (let i = 0; i < Number(count); i++) {
   const used = process.cpuUsage();
   const start = performance.now();
-  const session = await InferenceSession.create(file, { intraOpNumThreads: settings.threads, interOpNumThreads: 1, graphOptimizationLevel: 'all' });
+  const session = await InferenceSession.create(file, options);
   const ms = performance.now() - start;
   const { user, system } = process.cpuUsage(used);
   const feeds = madeUp(session.inputMetadata, settings).map(({ name, type, shape, array }) => [name, new Tensor(type, array, shape)]);

@@ -22,24 +22,25 @@ const OPEN = [1, 64];
  * @param {{name: string, type: string, shape: (number | string)[] | null, isTensor: boolean}[]} metadata as of a session
  * @param {{dimensions: Record<string, number>, values: Record<string, number>}} settings sizes by the names of dimensions or by `input:axis`;
  *   numbers with which inputs are filled
+ * @param {number} [seed] of the numbers of the other inputs
  */
-export function madeUp(metadata, { dimensions, values }) {
+export function madeUp(metadata, { dimensions, values }, seed = 1) {
   return metadata.map(({ name, type, shape }) => {
     const sizes = (shape ?? []).map((size, axis) => {
       const given = dimensions[`${name}:${axis}`] ?? dimensions[size];
       return given ?? (typeof size === 'number' && size >= 0 ? size : OPEN[Math.min(axis, 1)]);
     });
     const array = new ARRAYS[type](sizes.reduce((product, size) => product * size, 1));
-    const said = name in values ? `all ${values[name]}` : fill(array, type);
+    const said = name in values ? `all ${values[name]}` : fill(array, type, seed);
     const convert = array instanceof BigInt64Array || array instanceof BigUint64Array ? BigInt : Number;
     if (name in values) array.fill(convert(values[name]));
     return { name, type, shape: sizes, array, said };
   });
 }
 
-/** Numbers of a linear congruence, with the same seed for each input. */
-function fill(array, type) {
-  let state = 1;
+/** Numbers of a linear congruence, which begin anew for each input. */
+function fill(array, type, seed) {
+  let state = seed;
   const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
   if (type === 'float32' || type === 'float64') {
     for (let i = 0; i < array.length; i++) array[i] = 2 * next() - 1;
