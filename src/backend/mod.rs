@@ -149,15 +149,25 @@ pub struct CopyRange<T> {
     pub length: usize,
 }
 
-/// When a run may start.
+/// Which threads a run may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The calling thread alone, which has little time.
+    Here,
+    /// The calling thread as well, for a while: nothing else waits for its turn.
+    Alone,
+    /// The calling thread as well, if the run takes hardly any time.
+    InTurn,
+    /// Others than the calling thread, which has something else to do.
+    Elsewhere,
+}
+
+/// When and where a run may start.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Of all runs of the context that are ready, the one with the lowest number was asked for first.
     pub number: u64,
-    /// Nothing else waits for its turn, so that this may have the calling thread for a while.
-    pub alone: bool,
-    /// It is to be done on the calling thread, which has little time.
-    pub inline: bool,
+    pub place: Place,
     /// A run that is under way when it is given up may stop early, and reports an error then.
     pub watch: Watch,
     /// Of runs that wait the more urgent ones go first.

@@ -95,6 +95,12 @@ pub fn is_better_in_parallel(time: Duration) -> bool {
     mode() == Mode::Usual && has_worked && time >= WORTH_A_THREAD
 }
 
+/// Whether the calling thread is script's and a run is one of several that others had better do: some are under way, or it has done one.
+pub fn is_worth_a_thread(time: Duration, some_are_under_way: bool) -> bool {
+    let is_one_of_several = some_are_under_way && matches!(THREAD.get(), Thread::Script(_)) && time >= WORTH_A_THREAD;
+    (mode() == Mode::Usual && is_one_of_several) || is_better_in_parallel(time)
+}
+
 /// Takes what work takes from what is left of script's iteration.
 pub fn timed<R>(work: impl FnOnce() -> R) -> R {
     let Thread::Script(_) = THREAD.get() else { return work() };

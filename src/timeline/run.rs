@@ -8,7 +8,7 @@ use super::reports::Reports;
 use super::task::{Built, Command, Compute, ENDED, GraphId, Operand, Part, Task, TensorCopy, TensorId};
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
-use crate::backend::{Backend, Bindings, CopyRange, RunOptions};
+use crate::backend::{Backend, Bindings, CopyRange, Place, RunOptions};
 use crate::compiler;
 use crate::done::{Done, because, from_panic};
 use crate::error::{Error, Kind, Result};
@@ -75,8 +75,8 @@ pub struct Loop<B: Backend> {
     is_running: Arc<AtomicBool>,
     waiting: Arc<Waiting>,
     reports: Arc<Reports<Report<B>>>,
-    /// What is done now is done by a thread that is not the timeline's, and is to be done on it alone.
-    is_inline: bool,
+    /// Which threads the runs may have that start now.
+    place: Place,
     /// It was told to stop.
     has_ended: bool,
     /// What a panic of another thread than the timeline's said, until that hears of it.
@@ -96,7 +96,7 @@ impl<B: Backend> Loop<B> {
             is_running,
             waiting,
             reports,
-            is_inline: false,
+            place: Place::Alone,
             has_ended: false,
             panicked: None,
         }
@@ -170,11 +170,28 @@ impl<B: Backend> Loop<B> {
 
     /// Carries a task out for which there is room.
     pub fn carry_out(&mut self, task: Task, budget: Budget) {
-        self.is_inline = budget != Budget::All;
+        self.place = if budget == Budget::All { Place::Alone } else { Place::Here };
         self.accept(task);
         self.start_ready();
         self.hear_all();
-        self.is_inline = false;
+        self.place = Place::Alone;
+    }
+
+    /// Whether script's thread had better give a task to the backend's threads itself than wake the timeline's, which would give it to them: a
+    /// computation beside others. The timeline's thread would have to wait for a core while these keep all of them busy.
+    pub fn may_hand_over(&self, task: &Task) -> bool {
+        let Task::Compute(Compute { graph, .. }) = task else { return false };
+        let time = self.graphs.get(graph).map(|graph| self.backend.inline_time(&graph.executable));
+        let is_over = self.has_ended || self.panicked.is_some();
+        !is_over && self.backend.runs_inline() && time.is_some_and(|time| inline::is_worth_a_thread(time, !self.jobs.is_empty()))
+    }
+
+    /// Gives a task to the backend's threads. What was reported is left to others, since more may follow from it.
+    pub fn hand_over(&mut self, task: Task) {
+        self.place = Place::Elsewhere;
+        self.accept(task);
+        self.start_ready();
+        self.place = Place::Alone;
     }
 
     /// Whether nothing is under way any more, of a timeline that has ended. What has not begun is dropped.
@@ -619,7 +636,8 @@ impl<B: Backend> Loop<B> {
                 self.reporter(id).report(Err(error));
             }
             None => {
-                let options = RunOptions { number, alone: self.ready.is_empty(), inline: self.is_inline, watch, priority };
+                let place = if self.place == Place::Alone && !self.ready.is_empty() { Place::InTurn } else { self.place };
+                let options = RunOptions { number, place, watch, priority };
                 let reporter = self.reporter(id);
                 self.is_running.store(true, Ordering::Relaxed);
                 self.backend.execute(&graph.executable, bindings, options, reporter);

@@ -80,29 +80,40 @@ impl<B: Backend> SharedLoop<B> {
         }
     }
 
-    /// Carries a task out on the calling thread, if the timeline has nothing else to do and there is room for it.
+    /// Carries a task out on the calling thread, if the timeline has nothing else to do and there is room for it, or has the backend's threads
+    /// carry it out.
     ///
     /// # Errors
     /// The task, where it has to be sent.
     pub fn attempt(&self, task: Task, budget: Budget, tasks: &Sender<Task>) -> Result<(), Task> {
         let Ok(mut guard) = self.state.try_lock() else { return Err(task) };
         let Some(state) = guard.as_mut() else { return Err(task) };
-        if !tasks.is_empty() || !state.fits_budget(&task, budget) {
+        if !tasks.is_empty() {
             return Err(task);
         }
-        self.reports.attend();
-        // A panic is the timeline's, as on its own thread.
-        let work = AssertUnwindSafe(|| timed(|| state.carry_out(task, budget)));
-        if let Err(panic) = catch_unwind(work) {
-            state.panicked = Some(panic);
-            self.reports.leave();
-            self.reports.wake();
-            return Ok(());
-        }
-        while !self.reports.leave() {
-            state.hear_all();
+        if state.fits_budget(&task, budget) {
+            self.reports.attend();
+            if !self.guarded(state, |state| timed(|| state.carry_out(task, budget))) {
+                self.reports.leave();
+                return Ok(());
+            }
+            while !self.reports.leave() {
+                state.hear_all();
+            }
+        } else if state.may_hand_over(&task) {
+            self.guarded(state, |state| state.hand_over(task));
+        } else {
+            return Err(task);
         }
         Ok(())
+    }
+
+    /// Does something in the place of the timeline's thread. A panic is the timeline's, as on its own thread, and makes this false.
+    fn guarded(&self, state: &mut Loop<B>, work: impl FnOnce(&mut Loop<B>)) -> bool {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(state))) else { return true };
+        state.panicked = Some(panic);
+        self.reports.wake();
+        false
     }
 
     /// Lets go of everything.

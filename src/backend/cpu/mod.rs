@@ -43,7 +43,7 @@ pub use storage::HostStorage;
 pub use streams::Performance;
 use streams::Streams;
 
-use crate::backend::{Backend, Bindings, HostThread, RunOptions};
+use crate::backend::{Backend, Bindings, HostThread, Place, RunOptions};
 use crate::compiler::{Capabilities, Schedule};
 use crate::cores;
 use crate::done::Done;
@@ -252,7 +252,7 @@ impl Backend for Cpu {
         let executable = graph.clone();
         let estimate = graph.estimate();
         let under_way = UnderWay::begin(&self.0);
-        let (number, inline, alone) = (options.number, options.inline, options.alone && under_way.is_alone);
+        let (number, place, alone) = (options.number, options.place, options.place == Place::Alone && under_way.is_alone);
         let (watch, priority) = (options.watch.clone(), options.priority);
         let work = move |threads, active: Option<&ActiveRun>, alone: Option<Alone<'_>>| {
             done.run(|| {
@@ -285,7 +285,7 @@ impl Backend for Cpu {
         };
         // Nothing interrupts what the timeline's thread does.
         let may_be_inline = alone && (priority != Priority::Low || estimate < BRIEF);
-        if inline || (may_be_inline && estimate < BRIEF) {
+        if place == Place::Here || (may_be_inline && estimate < BRIEF) {
             return work(1, None, None);
         }
         if may_be_inline && estimate < SHORT {
@@ -294,7 +294,7 @@ impl Backend for Cpu {
                 return work(alone.threads, None, Some(alone));
             }
         }
-        if estimate < BRIEF && self.0.short.is_empty() {
+        if place != Place::Elsewhere && estimate < BRIEF && self.0.short.is_empty() {
             return work(1, None, None);
         }
         let runs = if estimate < LIGHT { &self.0.short } else { &self.0.long };

@@ -24,7 +24,7 @@ fn execute(cpu: &Cpu, graph: &Arc<Executable>, inputs: usize, shape: [u32; 2], n
     cpu.execute(
         graph,
         bindings,
-        RunOptions { number, alone: false, inline: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number, place: Place::InTurn, watch: Default::default(), priority: Default::default() },
         done,
     );
 }

@@ -7,7 +7,8 @@
 //!
 //! Whole runs are never jobs of a pool: a thread of a pool that waits for the pieces of one run takes up another run meanwhile,
 //! and the first is put aside until that one has ended. Nor does a queue yield before it sleeps, as threads of pools do: where
-//! the thread pool computes on all cores each of these turns takes a core away from it.
+//! the thread pool computes on all cores each of these turns takes a core away from it. It yields once behind each run while few others wait:
+//! whoever hears of the end and asks for more may need the core.
 //!
 //! All contexts of a process share two queues ([`Crew`](super::crew::Crew)). Long runs start one after the other with all threads, or side by
 //! side with a part of them each ([`Streams`]), which needs less agreement between threads. Short runs have threads of their own, one each,
@@ -29,6 +30,11 @@ const CLASSES: usize = Priority::ALL.len();
 
 /// So many runs that started alone have waited for another one: there are several callers, each of whom waits for its own.
 const COMPANY: u32 = 4;
+
+/// Fewer runs than so many for each core are few: they may be done before the thread that asks for more has had a core, for systems give one to a
+/// thread for milliseconds. Measured on two cores of a Zen 5 with runs of 90 us: 16 clients have 1.1 of the runs without yielding, 4 have 1.2;
+/// with yields behind all runs 64 clients have 0.9.
+const FEW: usize = 4;
 
 /// Done with so many threads.
 type Work = Box<dyn FnOnce(usize, &ActiveRun) + Send>;
@@ -281,6 +287,10 @@ impl State {
         self.contexts.values().any(|context| !context.waiting[class].is_empty())
     }
 
+    fn has_few(&self) -> bool {
+        self.contexts.values().map(Context::waiting).sum::<usize>() < FEW * self.cores
+    }
+
     fn is_waiting(&self) -> bool {
         (0..CLASSES).any(|class| self.has(class))
     }
@@ -364,6 +374,11 @@ impl Queue {
                 drop(state);
                 self.run(work, started, threads, true);
                 state = self.lock();
+                if state.has_few() {
+                    drop(state);
+                    std::thread::yield_now();
+                    state = self.lock();
+                }
             } else if state.has_ended && !state.is_waiting() {
                 self.changed.notify_all();
                 return;

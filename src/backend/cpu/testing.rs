@@ -3,7 +3,7 @@
 use super::kernels::Isa;
 use super::kernels::tests::numbers;
 use super::{Cpu, HostStorage, reference};
-use crate::backend::{Backend, Bindings, RunOptions};
+use crate::backend::{Backend, Bindings, Place, RunOptions};
 use crate::compiler::{Schedule, compile};
 use crate::done::Done;
 use crate::graph::{Graph, OperandId};
@@ -53,7 +53,7 @@ pub fn run_scheduled(cpu: &Cpu, graph: &Graph, schedule: Schedule, inputs: &[&[u
     cpu.execute(
         &executable,
         bindings,
-        RunOptions { number: 0, alone: true, inline: false, watch: Default::default(), priority: Default::default() },
+        RunOptions { number: 0, place: Place::Alone, watch: Default::default(), priority: Default::default() },
         Done::new(move |result: crate::error::Result<()>| sender.send(result).unwrap()),
     );
     end.recv().unwrap().unwrap();

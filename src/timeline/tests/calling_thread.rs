@@ -5,21 +5,21 @@ use super::*;
 #[test]
 fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     let (sender, held) = unbounded();
-    let (harness, runs) = Harness::lent(Some(sender));
+    let (harness, lent) = Harness::lent(Some(sender));
     let (add, long) = (harness.graph("add", 2).unwrap(), harness.graph("long", 2).unwrap());
     let [a, b, c] = [(); 3].map(|()| harness.tensor());
     harness.write(a, 3);
     // The build may not have been heard of before.
     harness.timeline.usage();
-    let here = |expected: usize| assert_eq!(runs.load(Ordering::Relaxed), expected);
+    let here = |expected: usize| assert_eq!(lent.here.load(Ordering::Relaxed), expected);
     if !is_usual() {
         return;
     }
     // The thread may still have the loop; then it does what is asked.
-    while runs.load(Ordering::Relaxed) == 0 {
+    while lent.here.load(Ordering::Relaxed) == 0 {
         inline::begin_loop_iteration();
         harness.dispatch(add, &[a, a, b], "");
-        if runs.load(Ordering::Relaxed) == 0 {
+        if lent.here.load(Ordering::Relaxed) == 0 {
             held.recv().unwrap()();
         }
     }
@@ -48,6 +48,55 @@ fn what_is_short_is_done_on_the_calling_thread_while_nothing_is_under_way() {
     inline::as_timeline(|| harness.dispatch(add, &[a, b, c], ""));
     held.recv().unwrap()();
     assert_eq!(harness.read(c).unwrap(), 9);
+}
+
+#[test]
+fn script_hands_computations_over_that_are_beside_others() {
+    let (sender, held) = unbounded();
+    let (harness, lent) = Harness::lent(Some(sender));
+    let (long, add) = (harness.graph("long", 1).unwrap(), harness.graph("add", 1).unwrap());
+    let [a, b] = [(); 2].map(|()| harness.tensor());
+    let (reports, reported) = unbounded();
+    let ask = |graph| {
+        let ((mut input, _), (output, _)) = (leaked(1), leaked(1));
+        input.as_mut_slice()[0] = 9;
+        let reports = reports.clone();
+        let done = Done::new(move |result: Result<()>| reports.send(result).unwrap());
+        harness.send(Task::Compute(compute(graph, vec![input], vec![Some(output)], "", done)));
+    };
+    // The first one is the timeline's, and stays under way.
+    ask(long);
+    let first = held.recv().unwrap();
+    if !is_usual() {
+        return first();
+    }
+    let elsewhere = || lent.elsewhere.load(Ordering::Relaxed);
+    // The thread may still have the loop; then it does what is asked.
+    for _ in 0..100_000 {
+        ask(long);
+        held.recv().unwrap()();
+        reported.recv().unwrap().unwrap();
+        if elsewhere() > 0 {
+            break;
+        }
+    }
+    assert!(elsewhere() > 0);
+    // What writes tensors keeps its place among others, and what is short is not worth it.
+    let before = elsewhere();
+    for _ in 0..20 {
+        harness.dispatch(long, &[a, b], "");
+        held.recv().unwrap()();
+        ask(add);
+        held.recv().unwrap()();
+        reported.recv().unwrap().unwrap();
+    }
+    // Nor do others than script's thread hand anything over.
+    inline::as_timeline(|| ask(long));
+    held.recv().unwrap()();
+    reported.recv().unwrap().unwrap();
+    assert_eq!([elsewhere(), lent.here.load(Ordering::Relaxed)], [before, 0]);
+    first();
+    reported.recv().unwrap().unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod random_programs;
 mod wishes;
 
 use super::*;
-use crate::backend::{Bindings, CopyRange, RunOptions};
+use crate::backend::{Bindings, CopyRange, Place, RunOptions};
 use crate::compiler::{Capabilities, Schedule};
 use crate::error::{Error, Kind};
 use crate::graph::ops::operator;
@@ -31,8 +31,15 @@ struct Toy {
     gate: (Sender<()>, Receiver<()>),
     started: Arc<Mutex<Vec<u64>>>,
     urgencies: Urgencies,
-    /// How many runs were to be done on the calling thread; nothing where none may be.
-    inline_runs: Option<Arc<AtomicUsize>>,
+    /// Runs that other threads than the timeline's have started; nothing where none may.
+    lent: Option<Arc<Lent>>,
+}
+
+/// How many runs were to be done on the calling thread, and how many on others only.
+#[derive(Default)]
+struct Lent {
+    here: AtomicUsize,
+    elsewhere: AtomicUsize,
 }
 
 /// How urgent runs were when they began, and those that were lifted afterwards, by their numbers.
@@ -51,7 +58,32 @@ impl Capabilities for Toy {
 }
 
 /// The bytes of a tensor from one on.
-struct Piece(Arc<Mutex<Bytes>>, usize);
+struct Piece(Arc<Mutex<Memory>>, usize);
+
+enum Memory {
+    Own(Bytes),
+    Host(HostBuffer),
+}
+
+impl std::ops::Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Host(memory) => memory.as_slice(),
+        }
+    }
+}
+
+impl std::ops::DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Host(memory) => memory.as_mut_slice(),
+        }
+    }
+}
 
 impl Piece {
     fn get(&self) -> u8 {
@@ -76,7 +108,7 @@ impl Backend for Toy {
     }
 
     fn runs_inline(&self) -> bool {
-        self.inline_runs.is_some()
+        self.lent.is_some()
     }
 
     fn inline_time(&self, graph: &Behaviour) -> Duration {
@@ -84,7 +116,7 @@ impl Backend for Toy {
     }
 
     fn allocate(&self, descriptor: &Descriptor) -> Result<Piece> {
-        Ok(Piece(Arc::new(Mutex::new(Bytes::zeroed(descriptor.byte_length())?)), 0))
+        Ok(Piece(Arc::new(Mutex::new(Memory::Own(Bytes::zeroed(descriptor.byte_length())?))), 0))
     }
 
     fn has_own_memory(&self) -> bool {
@@ -103,9 +135,9 @@ impl Backend for Toy {
         done.report(Ok(()));
     }
 
-    /// Its memory is elsewhere, as a GPU's is.
+    /// Its memory is elsewhere, as a GPU's is, unless other threads may start runs, as those of a CPU may.
     fn adopt(&self, memory: HostBuffer, _: &Descriptor) -> Result<Self::Tensor, HostBuffer> {
-        Err(memory)
+        if self.lent.is_none() { Err(memory) } else { Ok(Piece(Arc::new(Mutex::new(Memory::Host(memory))), 0)) }
     }
 
     fn compile(&self, schedule: Schedule) -> Result<Behaviour> {
@@ -125,7 +157,7 @@ impl Backend for Toy {
 
     fn write(&self, to: &Arc<Piece>, bytes: Bytes, done: Done<()>) {
         assert_ne!(*bytes, PANICS, "on purpose");
-        *to.0.lock().unwrap() = bytes;
+        *to.0.lock().unwrap() = Memory::Own(bytes);
         done.report(Ok(()));
     }
 
@@ -157,9 +189,15 @@ impl Backend for Toy {
                 Ok(())
             }),
         };
-        if options.inline {
-            self.inline_runs.iter().for_each(|runs| _ = runs.fetch_add(1, Ordering::Relaxed));
-            return work();
+        let count =
+            |of: fn(&Lent) -> &AtomicUsize| self.lent.iter().for_each(|lent| _ = of(lent).fetch_add(1, Ordering::Relaxed));
+        match options.place {
+            Place::Here => {
+                count(|lent| &lent.here);
+                return work();
+            }
+            Place::Elsewhere => count(|lent| &lent.elsewhere),
+            Place::Alone | Place::InTurn => {}
         }
         match &self.held {
             Some(held) => held.send(Box::new(work)).unwrap(),
@@ -191,14 +229,14 @@ impl Harness {
         Harness::with(held, None)
     }
 
-    /// One that lends its loop to the calling thread, which has as much time as script's; how many runs that has done.
-    fn lent(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> (Self, Arc<AtomicUsize>) {
+    /// One that lends its loop to the calling thread, which has as much time as script's; what that has started.
+    fn lent(held: Option<Sender<Box<dyn FnOnce() + Send>>>) -> (Self, Arc<Lent>) {
         inline::begin_loop_iteration();
-        let runs = Arc::<AtomicUsize>::default();
-        (Harness::with(held, Some(runs.clone())), runs)
+        let lent = Arc::<Lent>::default();
+        (Harness::with(held, Some(lent.clone())), lent)
     }
 
-    fn with(held: Option<Sender<Box<dyn FnOnce() + Send>>>, inline_runs: Option<Arc<AtomicUsize>>) -> Self {
+    fn with(held: Option<Sender<Box<dyn FnOnce() + Send>>>, lent: Option<Arc<Lent>>) -> Self {
         let slow_build = unbounded();
         let ((begun, begins), (go, goes)) = (unbounded(), unbounded());
         let gate = (begun, goes);
@@ -213,7 +251,7 @@ impl Harness {
             gate,
             started: started.clone(),
             urgencies: urgencies.clone(),
-            inline_runs,
+            lent,
         };
         let timeline = Timeline::start(toy, |message| assert!(message.contains("on purpose"), "{message}")).unwrap();
         Harness { timeline, slow_build: go_on, gate: (begins, go), started, urgencies, next: Default::default() }

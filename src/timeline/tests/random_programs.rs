@@ -13,7 +13,7 @@ fn random_programs_read_what_a_sequential_model_reads() {
     };
     // On its thread, and now here and now there.
     random_program(&Harness::new(None), &mut random);
-    let (harness, runs) = Harness::lent(None);
+    let (harness, lent) = Harness::lent(None);
     loop {
         random_program(&harness, &mut |below| {
             if below == 9 {
@@ -22,7 +22,7 @@ fn random_programs_read_what_a_sequential_model_reads() {
             random(below)
         });
         // Beside other work the timeline's thread may have had the loop whenever a run was asked for.
-        if !is_usual() || runs.load(Ordering::Relaxed) > 0 {
+        if !is_usual() || lent.here.load(Ordering::Relaxed) > 0 {
             break;
         }
     }
