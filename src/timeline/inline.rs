@@ -5,7 +5,8 @@
 //! with the timeline's own loop ([`SharedLoop::attempt`](super::shared_loop::SharedLoop::attempt)): order, errors and numbers of runs are those of the loop.
 //!
 //! Script's thread does runs of up to [`LONGEST_RUN`], and of [`PER_ITERATION`] in all until results are next settled, which is in a later iteration
-//! of the event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`WORTH_A_THREAD`].
+//! of the event loop: input and timers wait no longer than that. Of runs that could be side by side it does one, unless they take less than [`WORTH_A_THREAD`],
+//! and hands the others over to the backend's threads: the timeline's would have to wait for a core while those compute on all of them.
 //! Threads that runs of models have to themselves do what the timeline's thread
 //! would. Any other thread does nothing itself.
 
