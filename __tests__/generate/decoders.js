@@ -4,8 +4,12 @@
 
 const { execFileSync } = require('node:child_process');
 const path = require('node:path');
-const { tensor, writeModel } = require('../onnx/write.js');
+const protobuf = require('protobufjs');
+const { halfBits } = require('../onnx/random.js');
+const { TYPES, tensor, writeModel } = require('../onnx/write.js');
 const { seededNumbers } = require('../seeded-numbers.js');
+
+const ModelProto = protobuf.loadSync(path.join(__dirname, '../onnx/onnx.proto')).lookupType('onnx.ModelProto');
 
 const TOKENS = 40;
 const WIDTH = 64;
@@ -338,6 +342,42 @@ function attention(s, kind, layer, { q, k, v, ids, mask, lengths, total }) {
 }
 
 /**
+ * A decoder that adds the greatest number of a cache to all logits: padding may change it, so there is a graph for each length.
+ * @param {Uint8Array} bytes
+ */
+function withGreatest(bytes) {
+  const model = ModelProto.toObject(ModelProto.decode(bytes));
+  const { node, output } = model.graph;
+  const { name: cache } = output.find(({ name }) => name !== 'logits');
+  node.find(({ output: [name] }) => name === 'logits').output = ['own_logits'];
+  node.push({ opType: 'ReduceMax', input: [cache], output: ['greatest'], attribute: [{ name: 'keepdims', i: 0, type: 2 }] }, { opType: 'Add', input: ['own_logits', 'greatest'], output: ['logits'] });
+  return ModelProto.encode(ModelProto.fromObject(model)).finish();
+}
+
+/**
+ * A decoder with float16 in the place of float32.
+ * @param {Uint8Array} bytes
+ */
+function halved(bytes) {
+  const model = ModelProto.toObject(ModelProto.decode(bytes));
+  const isFloat = ({ dataType }) => dataType === TYPES.float.number;
+  const halve = (tensor) => {
+    // What hides scores stays finite.
+    const numbers = new Float32Array(new Uint8Array(tensor.rawData).buffer).map((x) => Math.max(x, -65504));
+    Object.assign(tensor, { dataType: TYPES.float16.number, rawData: Buffer.from(Uint16Array.from(numbers, halfBits).buffer) });
+  };
+  model.graph.initializer.filter(isFloat).forEach(halve);
+  for (const { type } of model.graph.input) if (type.tensorType.elemType === TYPES.float.number) type.tensorType.elemType = TYPES.float16.number;
+  for (const { opType, attribute = [] } of model.graph.node) {
+    for (const one of attribute) {
+      if (one.t && isFloat(one.t)) halve(one.t);
+      if (opType === 'Cast' && one.name === 'to' && Number(one.i) === TYPES.float.number) one.i = TYPES.float16.number;
+    }
+  }
+  return ModelProto.encode(ModelProto.fromObject(model)).finish();
+}
+
+/**
  * The most probable tokens after prompts, as onnxruntime-node gives them in a process of its own: jest's arrays are not those that it
  * takes.
  * @param {{kind: string, prompt: number[], count: number}[]} list
@@ -356,4 +396,4 @@ const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */
 const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { ALONE, HEAD, KINDS, LONGEST, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected };
+module.exports = { ALONE, HEAD, KINDS, LONGEST, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected, halved, withGreatest };

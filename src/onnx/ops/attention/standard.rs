@@ -8,6 +8,7 @@ use crate::graph::{DataType, Number, OperandId};
 use crate::onnx::emit::Emit;
 use crate::onnx::node::{Node, data_type, size};
 use crate::onnx::refusal::Mapped;
+use crate::onnx::tensor::Tensor;
 use crate::onnx::value::Value;
 
 /// What may hide keys from queries. What is hidden gets a score of minus infinity, and a query that sees no key at all gets
@@ -90,6 +91,12 @@ fn widened(mask: OperandId, keys: u32, of: DataType, emit: &mut Emit<'_>) -> Map
     })
 }
 
+/// Whether it is known that all keys count, so that each query sees its own.
+fn are_all_filled(node: &Node<'_>, queries: u32, keys: u32) -> bool {
+    let counts_all = |lengths: &Tensor| !lengths.is_empty() && lengths.integers().iter().all(|&length| length == i64::from(keys));
+    queries <= keys && node.optional(6).and_then(Value::constant).is_some_and(counts_all)
+}
+
 pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let inputs = [emit.input(node, 0)?, emit.input(node, 1)?, emit.input(node, 2)?];
     let joined = emit.rank(inputs[0]) == 3;
@@ -112,7 +119,8 @@ pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
     let of = type_of_scores(query, emit);
     let (shape, keys) = (emit.shape(query), emit.shape(key)[2]);
     let (batches, queries) = (shape[0], shape[2]);
-    let filled = match emit.optional(node, 6)? {
+    let are_all_filled = are_all_filled(node, queries, keys);
+    let filled = match if are_all_filled { None } else { emit.optional(node, 6)? } {
         Some(lengths) => {
             let lengths = emit.cast(lengths, DataType::Int32)?;
             Some(emit.reshape(lengths, &[batches, 1, 1, 1])?)
@@ -124,6 +132,7 @@ pub fn standard(node: &Node<'_>, emit: &mut Emit<'_>) -> Mapped<Vec<Value>> {
             let queries = emit.scalar(DataType::Int32, queries.into())?;
             emit.sub(lengths, queries)?
         }
+        None if are_all_filled => emit.scalar(DataType::Int32, (keys - queries).into())?,
         None => emit.scalar(DataType::Int32, (keys - new).into())?,
     };
     let mut mask = Mask { of, keys, queries, before, bias: None };
