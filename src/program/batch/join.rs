@@ -75,7 +75,7 @@ pub fn join(graphs: &[SequenceGraph<'_>]) -> Result<Joined, Reason> {
         }
     }
     if join.products == 0 {
-        return Err("no product with weights can be computed once for all sequences".into());
+        return Err(format!("no product with weights can be computed once for all sequences{}", join.obstacle()));
     }
     Ok(Joined { graph: join.graph, inputs: join.inputs, outputs })
 }
@@ -289,6 +289,25 @@ impl<'a> Join<'a> {
             return Ok(());
         }
         self.apart(position)
+    }
+
+    /// What makes operands of products with weights for each sequence by itself, to be told.
+    fn obstacle(&self) -> String {
+        let graph = self.first();
+        let products = graph.nodes.iter().filter(|node| is_product(&node.op));
+        let operands =
+            products.map(|node| operands(&node.op)).filter(|inputs| inputs[1..].iter().any(|id| graph.is_constant(*id)));
+        let maker = |id: OperandId| match graph.operands[id.0 as usize].source {
+            Source::Node { node, .. } => Some(graph.nodes[node as usize].op.row().name),
+            _ => None,
+        };
+        let mut names: Vec<&str> = operands.flatten().filter_map(maker).collect();
+        names.sort_unstable();
+        names.dedup();
+        match names[..] {
+            [] => String::new(),
+            _ => format!(": their operands are made by {}", names.join(", ")),
+        }
     }
 
     /// The operator with the joined graph's names.
