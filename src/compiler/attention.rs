@@ -1,6 +1,6 @@
 //! Finds attention: the softmax of a product, scaled and masked, that is the left operand of another product. All of it becomes
 //! one step ([`Prologues`]), from the first product to the softmax and then the other one, so that the scores need not visit memory.
-//! Where keys and values are both dequantized, that is part of the step, too.
+//! Where keys and values are both dequantized, or both converted from float16, that is part of the step, too.
 //! Exporters put zeros in the place of NaN between the softmax and the other product, for queries without a key ([`ReplaceNan`](Op::ReplaceNan)).
 
 use super::compilation::Compilation;
@@ -10,7 +10,7 @@ use super::prologue::Prologues;
 use super::quantized::{Integers, dequantized};
 use crate::error::Result;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
-use crate::graph::{DataType, Graph, Op, OperandId};
+use crate::graph::{DataType, Graph, Node, Op, OperandId};
 
 pub fn find(
     graph: &Graph,
@@ -56,6 +56,13 @@ pub fn find(
     Ok(())
 }
 
+/// What makes float32 numbers of float16, if that makes an operand.
+fn widened(graph: &Graph, id: OperandId) -> Option<usize> {
+    let (node, Node { op: Op::Cast(op), .. }) = graph.maker(id)? else { return None };
+    let types = [op.input, id].map(|id| graph.descriptor(id).data_type);
+    (types == [DataType::Float16, DataType::Float32]).then_some(node)
+}
+
 struct Values<'a> {
     graph: &'a Graph,
     uses: &'a [usize],
@@ -90,17 +97,16 @@ impl Values<'_> {
         Ok(Some(before))
     }
 
-    /// The nodes that dequantize the keys and the values of an attention, if both are bytes, and for nobody else.
+    /// The nodes that make numbers of the keys and the values of an attention, if both are bytes or both float16, and for nobody else.
     fn dequantized(&self, position: usize, before: &[usize]) -> Option<[usize; 2]> {
         let (Op::Matmul(scores), Op::Matmul(product)) = (&self.graph.nodes[*before.first()?].op, &self.graph.nodes[position].op)
         else {
             return None;
         };
-        let [keys, values] = [scores.b, product.b].map(|id| {
-            let (node, _) = dequantized(self.graph, id)?;
-            (self.own_maker(id) == Some(node)).then_some(node)
-        });
-        keys.zip(values).map(|(keys, values)| [keys, values])
+        let both = |of: &dyn Fn(OperandId) -> Option<usize>| Some([of(scores.b)?, of(product.b)?]);
+        let own = |id: OperandId, node: usize| (self.own_maker(id) == Some(node)).then_some(node);
+        let dequantize = both(&|id| own(id, dequantized(self.graph, id)?.0));
+        dequantize.or_else(|| both(&|id| own(id, widened(self.graph, id)?)))
     }
 
     /// The softmax that makes the left operand of a product, what stands after that, the last one first, and what it is made of.

@@ -6,17 +6,22 @@
 //! in which they are there, and everything else gets them as float16.
 //!
 //! Graphs of ONNX models are not rounded there ([`Graph::rounds_late`]), but only where a value is needed as float16.
+//!
+//! What is appended to a cache, an input, stays float16 ([`caches`]): new rows are read as they are kept, and only they are converted.
+//! Attention reads the rows where they are, so their conversion to float32 moves behind reshapes and transpositions to the products.
 
 use super::capabilities::Capabilities;
 use super::compilation::Compilation;
 use super::fold::results_of;
 use crate::error::Result;
 use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, Cast, GateKind, UnaryKind};
+use crate::graph::ops::movement::{Expand, Reshape, Transpose};
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::ops::resample::InterpolationMode;
-use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, OperandId};
+use crate::graph::{DataType, Descriptor, Graph, Node, Number, Op, OperandId, Source};
 use DataType::{Float16, Float32};
+use std::collections::HashSet;
 
 /// # Errors
 /// Those of converting constants: memory; and when nobody wants the graph any more.
@@ -25,12 +30,13 @@ pub fn promote(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
         let is_half = graph.descriptor(node.outputs[0]).data_type == Float16;
         is_half && matches!(role(&node.op), Role::Computes | Role::IsExact)
     };
-    if !graph.nodes.iter().any(is_computed) {
+    let caches = caches(graph);
+    if caches.is_empty() && !graph.nodes.iter().any(is_computed) {
         return Ok(());
     }
     let nodes = std::mem::take(&mut graph.nodes);
-    let forms = (0..graph.operands.len() as u32).map(|id| Forms { own: Some(OperandId(id)), wide: None }).collect();
-    let mut rewrite = Rewrite { graph, capabilities: compilation.capabilities, forms };
+    let forms = (0..graph.operands.len() as u32).map(|id| Forms { own: Some(OperandId(id)), ..Forms::default() }).collect();
+    let mut rewrite = Rewrite { graph, capabilities: compilation.capabilities, forms, caches };
     for node in compilation.each(nodes) {
         rewrite.node(node?)?;
     }
@@ -39,6 +45,17 @@ pub fn promote(graph: &mut Graph, compilation: &Compilation<'_>) -> Result<()> {
         rewrite.graph.outputs[i].1 = rewrite.own(id);
     }
     Ok(())
+}
+
+/// The results that are float16 inputs with new rows after them.
+fn caches(graph: &Graph) -> HashSet<OperandId> {
+    let outputs = graph.outputs.iter().map(|&(_, id)| id);
+    let is_cache = |id: &OperandId| {
+        let Some((_, Node { op: Op::Concat(op), .. })) = graph.maker(*id) else { return false };
+        let past = &graph.operands[op.inputs[0].0 as usize];
+        past.descriptor.data_type == Float16 && matches!(past.source, Source::Input { .. })
+    };
+    outputs.filter(is_cache).collect()
 }
 
 /// What becomes of an operator.
@@ -256,11 +273,14 @@ fn round_options(op: &mut Op) {
 }
 
 /// The forms in which a value is there: at least one.
+#[derive(Default)]
 struct Forms {
     /// With the data type that the graph says.
     own: Option<OperandId>,
     /// As float32, of a float16 value.
     wide: Option<OperandId>,
+    /// As float16, of a cache that is moved and converted to float32.
+    narrow: Option<OperandId>,
 }
 
 struct Rewrite<'a> {
@@ -268,6 +288,8 @@ struct Rewrite<'a> {
     capabilities: &'a dyn Capabilities,
     /// By operand of the graph as it was.
     forms: Vec<Forms>,
+    /// Caches with their new rows, and what is made of these by moving elements alone.
+    caches: HashSet<OperandId>,
 }
 
 impl Rewrite<'_> {
@@ -284,8 +306,10 @@ impl Rewrite<'_> {
         if let Some(own) = self.forms(id).own {
             return own;
         }
-        let wide = self.forms(id).wide.expect("a value has a form");
-        let own = self.cast(wide, Float16);
+        let own = match *self.forms(id) {
+            Forms { wide: Some(wide), .. } => self.cast(wide, Float16),
+            Forms { narrow, .. } => self.cast(narrow.expect("a value has a form"), Float32),
+        };
         self.forms(id).own = Some(own);
         own
     }
@@ -323,13 +347,58 @@ impl Rewrite<'_> {
         self.graph.insert(Cast { input, data_type }, self.with_type(input, data_type))
     }
 
-    fn node(&mut self, mut node: Node) -> Result<()> {
+    /// Appends a node that makes a cache, or moves or converts one; gives back any other.
+    fn cached(&mut self, mut node: Node) -> Option<Node> {
+        let output = node.outputs[0];
+        let input = match &node.op {
+            Op::Concat(_) if self.caches.contains(&output) => {
+                node.op.visit_mut(&mut |id| *id = self.own(*id));
+                self.graph.push(node);
+                return None;
+            }
+            Op::Cast(Cast { input, .. })
+            | Op::Expand(Expand { input, .. })
+            | Op::Reshape(Reshape { input, .. })
+            | Op::Transpose(Transpose { input, .. }) => *input,
+            _ => return Some(node),
+        };
+        let (is_cache, narrow) = (self.caches.contains(&input), self.forms(input).narrow);
+        let narrow = match (&node.op, narrow) {
+            (Op::Cast(op), _) if is_cache && op.data_type == Float32 => input,
+            (Op::Cast(_), _) => return Some(node),
+            (_, Some(narrow)) => {
+                node.op.visit_mut(&mut |id| *id = narrow);
+                let op = self.at_once(&node.op).unwrap_or(node.op);
+                self.graph.insert(op, self.with_type(output, Float16))
+            }
+            _ if is_cache => {
+                self.caches.insert(output);
+                self.graph.push(node);
+                return None;
+            }
+            _ => return Some(node),
+        };
+        *self.forms(output) = Forms { narrow: Some(narrow), ..Forms::default() };
+        None
+    }
+
+    /// A transposition of what is transposed already, as one: there was a conversion between them.
+    fn at_once(&self, op: &Op) -> Option<Op> {
+        let Op::Transpose(second) = op else { return None };
+        let (_, Node { op: Op::Transpose(first), .. }) = self.graph.maker(second.input)? else { return None };
+        let rank = self.graph.descriptor(first.input).shape.len();
+        let permutation = (0..rank).map(|axis| first.source(second.source(axis, rank), rank) as u32);
+        Some(Transpose { input: first.input, permutation: Some(permutation.collect()) }.into())
+    }
+
+    fn node(&mut self, node: Node) -> Result<()> {
+        let Some(mut node) = self.cached(node) else { return Ok(()) };
         let mut is_half = node.outputs.iter().any(|&id| self.is_half(id));
         // Whether an operand is there as float32 and in no other form.
         let mut any_wide = false;
         node.op.visit(&mut |_, id| {
             is_half |= self.is_half(id);
-            any_wide |= self.forms[id.0 as usize].own.is_none();
+            any_wide |= self.forms[id.0 as usize].wide.is_some() && self.forms[id.0 as usize].own.is_none();
         });
         let role = match role(&node.op) {
             Role::StaysIfRounded if self.graph.rounds_late => Role::Computes,
@@ -351,8 +420,8 @@ impl Rewrite<'_> {
             // The value is there already.
             let (wide, output) = (self.wide(op.input)?, node.outputs[0]);
             *self.forms(output) = match op.data_type {
-                Float16 => Forms { own: None, wide: Some(wide) },
-                _ => Forms { own: Some(wide), wide: None },
+                Float16 => Forms { wide: Some(wide), ..Forms::default() },
+                _ => Forms { own: Some(wide), ..Forms::default() },
             };
             return Ok(());
         }
@@ -377,7 +446,7 @@ impl Rewrite<'_> {
                 let narrow = self.cast(wide, Float16);
                 wide = self.cast(narrow, Float32);
             }
-            *self.forms(id) = Forms { own: None, wide: Some(wide) };
+            *self.forms(id) = Forms { wide: Some(wide), ..Forms::default() };
         }
         Ok(())
     }

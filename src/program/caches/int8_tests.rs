@@ -189,6 +189,22 @@ fn attention_reads_the_bytes() {
 }
 
 #[test]
+fn attention_reads_caches_of_float16_where_they_are() {
+    for form in [PLAIN, Form { rows: 130, ..PLAIN }, Form { tokens: 30, ..PLAIN }] {
+        let graph = attention(Form { data_type: DataType::Float16, ..form });
+        let schedule = scheduled(&graph, &Cpu::new(1));
+        let names: Vec<&str> = schedule.steps.iter().map(|step| step.op.row().name).collect();
+        let attention: Vec<_> = schedule.steps.iter().filter(|step| !step.prologue.is_empty()).collect();
+        assert_eq!((attention.len(), attention[0].dequantized.len()), (1, 2), "{names:?}");
+        // Nothing but the caches has all rows.
+        for step in schedule.steps.iter().filter(|step| matches!(step.op.row().name, "cast" | "transpose")) {
+            let shape = &schedule.values[step.outputs[0].0].descriptor.shape;
+            assert!(!shape.contains(&(form.rows + form.tokens)), "{shape:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_kept_in_bytes_is_refused() {
     let mut sketch = GraphSketch::default();
     let past = sketch.input_of("past keys", DataType::Int32, &[3, 1, HEADS, WIDTH]);

@@ -191,9 +191,9 @@ impl Decoder {
         if alone.bucket.is_exact() {
             return None;
         }
-        // Elsewhere attention reads padding, and what is not float32 is converted before.
+        // Elsewhere attention reads padding, and what is not float32 or float16 is converted before.
         let mut caches = self.roles.inputs.iter().filter(|(role, _)| matches!(role, Role::Rows(_)));
-        let are_float = caches.all(|(_, input)| input.data_type == DataType::Float32);
+        let are_float = caches.all(|(_, input)| matches!(input.data_type, DataType::Float16 | DataType::Float32));
         let reads_padding = self.program.timeline.has_own_memory() || !are_float;
         let widest = if reads_padding { Bucket::Joined } else { Bucket::Doubled };
         let ways = [widest, Bucket::Large, Bucket::Small].map(|bucket| Way { bucket, ..alone });

@@ -1,10 +1,10 @@
-//! Attention of float32, or of keys and values that are dequantized to it: softmax(q k · scale + mask) v, with a number in the place of NaN, if that is asked for, some queries at a time, whose scores stay in the cache.
+//! Attention of float32, or of keys and values that are converted to it: softmax(q k · scale + mask) v, with a number in the place of NaN, if that is asked for, some queries at a time, whose scores stay in the cache.
 //!
 //! The scores of a query are all there before the first power is consumed, so the results are those of the operators one after
 //! the other, infinities and what is not a number included.
 #![allow(unsafe_code)]
 
-use super::attention_lines::{Lines, Operand, Scales, TOGETHER, dequantized};
+use super::attention_lines::{Form, Lines, Operand, Scales, TOGETHER, form_of};
 use super::bf16;
 use super::epilogue::Epilogue;
 use super::matmul::{distances, places};
@@ -36,8 +36,8 @@ struct Attention {
     /// What is done to scores before the softmax, and, of what is added, where it begins for each stack.
     ops: Vec<ScoreOp>,
     masks: Vec<MaskOperand>,
-    /// Those of keys and values that are bytes.
-    scales: Option<[Scales; 2]>,
+    /// How keys and values are stored.
+    form: Form<Scales>,
     /// See [`Weigh::instead_of_nan`].
     instead_of_nan: f32,
     epilogue: Epilogue,
@@ -79,8 +79,7 @@ impl Kernel for Attention {
     fn run(&self, arguments: &mut Arguments<'_, '_>) {
         let [q, keys, values] = self.operands;
         let q = arguments.input(q).elements::<f32>();
-        let [of_keys, of_values] = self.scales.as_ref().map_or([None; 2], |[keys, values]| [Some(keys), Some(values)]);
-        let read = [Operand::new(keys, of_keys, arguments), Operand::new(values, of_values, arguments)];
+        let read = Operand::both([keys, values], &self.form, arguments);
         let mask_of = |mask: &MaskOperand| match mask {
             Some((id, _)) => arguments.input(*id).elements::<f32>(),
             None => &[],
@@ -317,7 +316,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
     };
     let operands = [scores.a, scores.b, product.b];
     let [q, k, v] = operands.map(|id| problem.input(id));
-    let dequantized = dequantized(problem, [k, v])?;
+    let form = form_of(problem, [k, v])?;
     const RANK: Reject = Reject("operands of fewer than 2 dimensions");
     let (_, &[queries, depth]) = q.shape.split_last_chunk::<2>().ok_or(RANK)?;
     let (_, &[_, keys]) = k.shape.split_last_chunk::<2>().ok_or(RANK)?;
@@ -361,7 +360,11 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
             true => (SCORES / (keys * shared.iter().map(Range::len).max().unwrap_or(1)).max(1)).clamp(1, queries.max(1)),
             false => queries.div_ceil(of_one.max(1)).next_multiple_of(gemm.rows),
         };
-        let scales = dequantized.map(|ops| Scales::of(ops, &problem, stacks));
+        let form = match form {
+            Form::Numbers => Form::Numbers,
+            Form::Halves => Form::Halves,
+            Form::Bytes(ops) => Form::Bytes(Scales::of(ops, &problem, stacks)),
+        };
         let hiding = None;
         let kernel = Attention {
             gemm,
@@ -370,7 +373,7 @@ fn fused<'a>(gemm: &'static Microkernels, problem: &Problem<'a>, target: &Target
             positions,
             ops,
             masks,
-            scales,
+            form,
             instead_of_nan,
             epilogue,
             is_few,

@@ -1,13 +1,15 @@
-//! The keys and values that an attention reads: numbers, or bytes with a scale for each key, which become numbers some keys at a time,
-//! while they are in the cache of a core.
+//! The keys and values that an attention reads: numbers, or bytes with a scale for each key, or float16, which become numbers some keys at a
+//! time, while they are in the cache of a core.
 
 use super::gemv;
 use super::matmul::{distances, places};
 use super::{Problem, Reject, TensorDesc, require};
 use crate::backend::cpu::view::Arguments;
-use crate::graph::DataType::{Float32, Int8};
+use crate::graph::DataType::{Float16, Float32, Int8};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::{Op, OperandId};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
 use std::ops::Range;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::isa::Isa;
@@ -26,17 +28,31 @@ pub struct Scales {
     places: Vec<usize>,
 }
 
-/// What dequantizes the keys and the values, if something does.
-pub fn dequantized<'a>(problem: &Problem<'a>, both: [TensorDesc<'_>; 2]) -> Result<Option<[&'a DequantizeLinear; 2]>, Reject> {
+/// How keys and values are stored.
+#[derive(Debug)]
+pub enum Form<T> {
+    Numbers,
+    Halves,
+    /// With what dequantizes them, or their scales.
+    Bytes([T; 2]),
+}
+
+/// How the keys and the values are stored, if attention can read them so.
+pub fn form_of<'a>(problem: &Problem<'a>, both: [TensorDesc<'_>; 2]) -> Result<Form<&'a DequantizeLinear>, Reject> {
+    let are = |data_type| both.iter().all(|known| known.data_type == data_type);
     match problem.dequantized {
         [] => {
-            require(both.iter().all(|known| known.data_type == Float32), "keys and values of another type than float32")?;
-            Ok(None)
+            require(are(Float32), "keys and values of another type than float32")?;
+            Ok(Form::Numbers)
+        }
+        [Op::Cast(_), Op::Cast(_)] => {
+            require(are(Float16), "keys and values that are converted from another type than float16")?;
+            Ok(Form::Halves)
         }
         [Op::DequantizeLinear(keys), Op::DequantizeLinear(values)] => {
             check(keys, problem, true)?;
             check(values, problem, false)?;
-            Ok(Some([keys, values]))
+            Ok(Form::Bytes([keys, values]))
         }
         _ => Err(Reject("something else than what dequantizes keys and values")),
     }
@@ -71,14 +87,20 @@ impl Scales {
 #[derive(Clone, Copy)]
 pub enum Operand<'a> {
     Numbers(&'a [f32]),
+    Halves(&'a [f16]),
     Bytes(&'a [i8], &'a [f32], &'a Scales),
 }
 
 impl<'a> Operand<'a> {
-    pub fn new<'d: 'a>(id: OperandId, scales: Option<&'a Scales>, arguments: &Arguments<'d, '_>) -> Operand<'a> {
-        match scales {
-            None => Operand::Numbers(arguments.input(id).elements()),
-            Some(scales) => Operand::Bytes(arguments.input(id).elements(), arguments.input(scales.id).elements(), scales),
+    /// The keys and the values.
+    pub fn both<'d: 'a>(ids: [OperandId; 2], form: &'a Form<Scales>, arguments: &Arguments<'d, '_>) -> [Operand<'a>; 2] {
+        match form {
+            Form::Numbers => ids.map(|id| Operand::Numbers(arguments.input(id).elements())),
+            Form::Halves => ids.map(|id| Operand::Halves(arguments.input(id).elements())),
+            Form::Bytes(scales) => [0, 1].map(|i| {
+                let numbers = arguments.input(scales[i].id).elements();
+                Operand::Bytes(arguments.input(ids[i]).elements(), numbers, &scales[i])
+            }),
         }
     }
 
@@ -87,6 +109,7 @@ impl<'a> Operand<'a> {
         let first = first + hidden * strides[0];
         let elements = match self {
             Operand::Numbers(numbers) => Elements::Numbers(&numbers[first..]),
+            Operand::Halves(halves) => Elements::Halves(&halves[first..]),
             Operand::Bytes(bytes, numbers, scales) => Elements::Bytes {
                 bytes: &bytes[first..],
                 scales: &numbers[scales.places[stack] + hidden * scales.stride..],
@@ -108,6 +131,7 @@ pub struct Lines<'a> {
 #[derive(Clone, Copy)]
 enum Elements<'a> {
     Numbers(&'a [f32]),
+    Halves(&'a [f16]),
     Bytes {
         bytes: &'a [i8],
         scales: &'a [f32],
@@ -121,7 +145,7 @@ impl Lines<'_> {
     pub fn room(operand: Operand<'_>, queries: usize, width: usize) -> usize {
         match operand {
             Operand::Numbers(_) => 0,
-            Operand::Bytes(..) => TOGETHER * width + queries * (TOGETHER + width),
+            Operand::Halves(_) | Operand::Bytes(..) => TOGETHER * width + queries * (TOGETHER + width),
         }
     }
 
@@ -129,21 +153,31 @@ impl Lines<'_> {
     pub fn room_to_pack(operand: Operand<'_>, gemm: &Microkernels, depth: usize) -> usize {
         match operand {
             Operand::Numbers(_) => 0,
-            Operand::Bytes(..) => gemm.columns * depth,
+            Operand::Halves(_) | Operand::Bytes(..) => gemm.columns * depth,
         }
     }
 
     /// Some elements of some lines as numbers, one line after the other.
     fn dequantize(self, isa: &Isa, lines: Range<usize>, elements: Range<usize>, to: &mut [f32]) {
-        let Elements::Bytes { bytes, scales, stride } = self.elements else { return };
         let [from_line, from_element] = self.strides;
         for (line, numbers) in lines.zip(to.chunks_exact_mut(elements.len().max(1))) {
-            let (bytes, scale) = (&bytes[line * from_line + elements.start * from_element..], scales[line * stride]);
-            if from_element == 1 {
-                Scale { integers: &bytes[..numbers.len()], numbers, scale, zero: 0 }.compute(isa);
-            } else {
-                for (number, &byte) in numbers.iter_mut().zip(bytes.iter().step_by(from_element)) {
-                    *number = f32::from(byte) * scale;
+            let first = line * from_line + elements.start * from_element;
+            match self.elements {
+                Elements::Numbers(_) => {}
+                Elements::Halves(halves) if from_element == 1 => {
+                    halves[first..][..numbers.len()].convert_to_f32_slice(numbers);
+                }
+                Elements::Halves(halves) => {
+                    let halves = halves[first..].iter().step_by(from_element);
+                    numbers.iter_mut().zip(halves).for_each(|(number, half)| *number = half.to_f32());
+                }
+                Elements::Bytes { bytes, scales, stride } if from_element == 1 => {
+                    let (integers, scale) = (&bytes[first..][..numbers.len()], scales[line * stride]);
+                    Scale { integers, numbers, scale, zero: 0 }.compute(isa);
+                }
+                Elements::Bytes { bytes, scales, stride } => {
+                    let (bytes, scale) = (bytes[first..].iter().step_by(from_element), scales[line * stride]);
+                    numbers.iter_mut().zip(bytes).for_each(|(number, &byte)| *number = f32::from(byte) * scale);
                 }
             }
         }
@@ -154,8 +188,8 @@ impl Lines<'_> {
         let stride = self.strides[0];
         let (count, keys) = match self.elements {
             Elements::Numbers(numbers) => return gemv::dot_products(isa, queries, depth, numbers, stride, scores),
-            Elements::Bytes { .. } if depth == 0 => return scores.fill(0.0),
-            Elements::Bytes { .. } => (queries.len() / depth, scores.len() * depth / queries.len().max(1)),
+            _ if depth == 0 => return scores.fill(0.0),
+            _ => (queries.len() / depth, scores.len() * depth / queries.len().max(1)),
         };
         let (numbers, part) = room.split_at_mut(TOGETHER * depth);
         for first in (0..keys).step_by(TOGETHER) {
@@ -199,7 +233,7 @@ impl Lines<'_> {
                 Elements::Numbers(numbers) => {
                     gemm.pack_panel(columns, depth, numbers, [self.strides[1], self.strides[0]], panel);
                 }
-                Elements::Bytes { .. } => {
+                Elements::Halves(_) | Elements::Bytes { .. } => {
                     let count = columns.len();
                     self.dequantize(gemm.isa, columns, 0..depth, room);
                     gemm.pack_panel(0..count, depth, room, [1, depth], panel);
@@ -214,7 +248,7 @@ impl Lines<'_> {
             let columns = i * gemm.columns..columns.min((i + 1) * gemm.columns);
             match self.elements {
                 Elements::Numbers(numbers) => gemm.pack_panel(columns, keys, numbers, self.strides, panel),
-                Elements::Bytes { .. } => {
+                Elements::Halves(_) | Elements::Bytes { .. } => {
                     let count = columns.len();
                     self.dequantize(gemm.isa, 0..keys, columns, room);
                     gemm.pack_panel(0..count, keys, room, [count, 1], panel);

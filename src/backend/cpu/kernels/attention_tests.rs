@@ -6,10 +6,11 @@ use crate::backend::cpu::reference;
 use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
 use crate::compiler::RUNNING;
-use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, DequantizeLinear, ReplaceNan};
+use crate::graph::ops::elementwise::{Activation, ActivationKind, Binary, BinaryKind, Cast, DequantizeLinear, ReplaceNan};
 use crate::graph::ops::matmul::Matmul;
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, FpMath, Op, OperandId};
+use half::f16;
 
 struct Case {
     heads: usize,
@@ -216,11 +217,12 @@ fn hidden_keys_are_not_looked_at() {
     const KEYS: usize = 261;
     const DEPTH: usize = 32;
     for queries in [2, 11] {
-        hides_keys::<KEYS, DEPTH>(queries);
+        hides_keys::<KEYS, DEPTH>(queries, false);
+        hides_keys::<KEYS, DEPTH>(queries, true);
     }
 }
 
-fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
+fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize, are_halves: bool) {
     let shapes: [&[usize]; 5] = [&[1, 3, queries, DEPTH], &[1, 1, DEPTH, KEYS], &[1], &[KEYS], &[1, 1, KEYS, DEPTH]];
     let id = OperandId;
     let prologue: [Op; 4] = [
@@ -231,6 +233,8 @@ fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
     ];
     let op = Matmul { a: RUNNING, b: id(4) }.into();
     let output_shape = [1, 3, queries, DEPTH];
+    let widened: [Op; 2] = [1, 4].map(|input| Cast { input: id(input), data_type: DataType::Float32 }.into());
+    let dequantized = if are_halves { &widened[..] } else { &[] };
     // How many keys are hidden, and what stands where these and their values are.
     let run = |isa, hidden: usize, in_front: f32, hides: bool| {
         let mut data: Vec<Vec<f32>> = shapes.iter().zip(1..).map(|(shape, seed)| numbers(shape.iter().product(), seed)).collect();
@@ -240,17 +244,17 @@ fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
         // Keys lie one after the other.
         data[1][..hidden * DEPTH].fill(in_front);
         data[4][..hidden * DEPTH].fill(in_front);
-        let views: Vec<View<'_>> = shapes
-            .iter()
-            .zip(&data)
-            .map(|(shape, data)| View::new(DataType::Float32, shape, bytemuck::cast_slice(data)))
-            .collect();
+        let halves: Vec<Vec<f16>> = data.iter().map(|data| data.iter().map(|&number| f16::from_f32(number)).collect()).collect();
+        let view = |(i, shape)| match are_halves && matches!(i, 1 | 4) {
+            true => View::new(DataType::Float16, shape, bytemuck::cast_slice(&halves[i])),
+            false => View::new(DataType::Float32, shape, bytemuck::cast_slice(&data[i])),
+        };
+        let views: Vec<View<'_>> = shapes.iter().copied().enumerate().map(view).collect();
         let order = [0, 1, 3, 2];
         let mut known = known(&views, |i| i == 2);
         known[1].order = Some(&order);
         let output = TensorDesc { data_type: DataType::Float32, shape: &output_shape, constant: None, order: None };
-        let problem =
-            Problem { prologue: &prologue, dequantized: &[], op: &op, fused: &[], inputs: &known, output, workspace: None };
+        let problem = Problem { prologue: &prologue, dequantized, op: &op, fused: &[], inputs: &known, output, workspace: None };
         let mut kernel = first(&problem, &Target::with(isa, 1)).kernel;
         kernel.hide(&|id| hides && id == OperandId(3));
         let mut found = vec![f32::NAN; output_shape.iter().product()];
@@ -274,18 +278,18 @@ fn hides_keys<const KEYS: usize, const DEPTH: usize>(queries: usize) {
     }
 }
 
-/// Keys and values that are bytes with a scale for each key give what their numbers give, whether they are packed or not.
+/// Keys and values that are float16, or bytes with a scale for each key, give what their numbers give, whether they are packed or not.
 #[test]
-fn bytes_are_read_as_their_numbers() {
+fn halves_and_bytes_are_read_as_their_numbers() {
     for (queries, depth, keys, columns) in [(1, 64, 130, 64), (2, 33, 65, 7), (13, 40, 31, 33), (50, 64, 129, 96), (1, 1, 1, 1)] {
         for is_turned in [false, true] {
-            reads_bytes([3, queries, depth, keys, columns], is_turned);
+            reads_numbers([3, queries, depth, keys, columns], is_turned);
         }
     }
 }
 
 /// Keys [1, 2, depth, keys], each of them one line in memory if `is_turned`, and values [1, 2, keys, columns], for some query heads each.
-fn reads_bytes([group, queries, depth, keys, columns]: [usize; 5], is_turned: bool) {
+fn reads_numbers([group, queries, depth, keys, columns]: [usize; 5], is_turned: bool) {
     let q = numbers(2 * group * queries * depth, 1);
     let integers = |count: usize, seed: usize| -> Vec<i8> { (0..count).map(|i| ((i * 37 + seed) % 255) as u8 as i8).collect() };
     let (k, v) = (integers(2 * depth * keys, 3), integers(2 * keys * columns, 5));
@@ -318,6 +322,14 @@ fn reads_bytes([group, queries, depth, keys, columns]: [usize; 5], is_turned: bo
     let int8 = |shape, data| View::new(DataType::Int8, shape, bytemuck::cast_slice(data));
     let plain =
         [float(shapes[0], &q), float(shapes[1], &numbers_of_keys), float(shapes[2], &numbers_of_values), float(&[1], &scale)];
+    let rounded = |numbers: &[f32]| numbers.iter().map(|&number| f16::from_f32(number)).collect::<Vec<f16>>();
+    let halves = [rounded(&numbers_of_keys), rounded(&numbers_of_values)];
+    let of_halves = halves.each_ref().map(|halves| halves.iter().map(|half| half.to_f32()).collect::<Vec<f32>>());
+    let plain_halves =
+        [float(shapes[0], &q), float(shapes[1], &of_halves[0]), float(shapes[2], &of_halves[1]), float(&[1], &scale)];
+    let half = |shape, data| View::new(DataType::Float16, shape, bytemuck::cast_slice(data));
+    let in_halves = [float(shapes[0], &q), half(shapes[1], &halves[0]), half(shapes[2], &halves[1]), float(&[1], &scale)];
+    let widened: [Op; 2] = [1, 2].map(|input| Cast { input: id(input), data_type: DataType::Float32 }.into());
     let in_bytes = [
         float(shapes[0], &q),
         int8(shapes[1], &k),
@@ -340,8 +352,11 @@ fn reads_bytes([group, queries, depth, keys, columns]: [usize; 5], is_turned: bo
         found
     };
     for isa in instruction_sets() {
-        let (found, expected) = (run(isa, &in_bytes, &dequantized), run(isa, &plain, &[]));
-        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let of_bytes = (run(isa, &in_bytes, &dequantized), run(isa, &plain, &[]));
+        let of_halves = (run(isa, &in_halves, &widened), run(isa, &plain_halves, &[]));
+        for (i, (found, expected)) in
+            [of_bytes, of_halves].iter().flat_map(|(found, expected)| found.iter().zip(expected)).enumerate()
+        {
             let is_near = (found - expected).abs() <= 1e-4 * expected.abs().max(1.0);
             assert!(is_near, "{}, {queries} x {depth} x {keys} x {columns} at {i}: {found}, not {expected}", isa.name);
         }
