@@ -19,11 +19,12 @@ pub use host_thread::HostThread;
 use crate::compiler::{Capabilities, Schedule};
 use crate::done::Done;
 use crate::error::{Error, Kind, Result};
-use crate::graph::{Descriptor, Limits};
+use crate::graph::{Descriptor, Limits, Shared};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Usage};
 use crate::watch::{Priority, Watch};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +94,24 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// `OperationError` when the device cannot run the graph.
     fn compile(&self, schedule: Schedule) -> Result<Self::Executable>;
 
+    /// What its graphs are compiled for: contexts of which this is the same can run each other's graphs. Nothing if a graph belongs to its context.
+    fn compiles_for(&self) -> Option<String> {
+        None
+    }
+
+    /// What other contexts may have of a graph ([`Backend::compiles_for`]).
+    fn common_part(&self, _graph: &Self::Executable) -> Option<CommonPart> {
+        None
+    }
+
+    /// A graph of what a context that compiles for the same has compiled, for a model that shares that.
+    ///
+    /// # Errors
+    /// Where graphs belong to their context.
+    fn with_common_part(&self, _part: &CommonPart, _shared: &Shared) -> Result<Self::Executable> {
+        Err(Error::new(Kind::NotSupported, "a graph belongs to its context (internal error)"))
+    }
+
     /// By input: where in which output it may be from the beginning, in the caller's memory, so that no step needs to copy it
     /// there. Empty where there is no such input.
     fn placements(&self, _graph: &Self::Executable) -> Placements {
@@ -138,6 +157,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// report an error.
     fn cancel(&self);
 }
+
+/// What contexts have in common of a graph. What it is only the backend knows.
+pub type CommonPart = Arc<dyn Any + Send + Sync>;
 
 /// Bytes that are copied from a tensor to another one. Positions and lengths are multiples of 4, but for a length up to the end of both.
 #[derive(Debug)]

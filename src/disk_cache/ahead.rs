@@ -11,6 +11,7 @@ use crate::{runtime, thread};
 use prost::Message;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
@@ -63,6 +64,11 @@ impl ModelCache {
     /// Of graphs that are of no file.
     pub fn new(cache: Arc<DiskCache>) -> Arc<ModelCache> {
         Arc::new(ModelCache { cache, ahead: Mutex::default(), has_opened: Condvar::new() })
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.cache.folder()
     }
 
     fn ahead(&self) -> MutexGuard<'_, Ahead> {

@@ -114,6 +114,11 @@ impl FileState {
         FileState::new(path, &metadata()?).map_err(|error| unreadable(path, error))
     }
 
+    /// Whether every change shows in the state: elsewhere anybody can set the time of a change.
+    pub fn shows_changes(&self) -> bool {
+        cfg!(unix)
+    }
+
     /// What tells this state from all others of all files, for later processes, too; nothing where a change might not show in it. That is
     /// asked right after the file was opened.
     pub fn lasting(&self) -> Option<Vec<u8>> {
@@ -126,7 +131,7 @@ impl FileState {
             let parts = [written.subsec_nanos(), changed.subsec_nanos()].map(u64::from);
             (age >= COARSE_CLOCK).then(|| numbers.into_iter().chain(parts).flat_map(u64::to_le_bytes).collect())
         }
-        // Anybody can set the time of a change.
+        // See `shows_changes`.
         #[cfg(not(unix))]
         None
     }

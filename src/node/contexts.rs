@@ -54,6 +54,7 @@ struct Capabilities {
     limits: Arc<Limits>,
     usage: Arc<Usage>,
     has_own_memory: bool,
+    compiles_for: Option<String>,
 }
 
 impl Context {
@@ -62,7 +63,8 @@ impl Context {
         let usage = device.usage().clone();
         limit.into_iter().for_each(|limit| usage.limit_to(limit));
         usage.is_part_of(environment.external.total.clone());
-        let found = Capabilities { limits: device.limits().clone(), usage, has_own_memory: true };
+        let limits = device.limits().clone();
+        let found = Capabilities { limits, usage, has_own_memory: true, compiles_for: None };
         Context {
             device: Arc::new(OnceLock::from(found)),
             running: Running::never(),
@@ -123,6 +125,11 @@ impl Context {
     /// Whether tensors are not in the host's memory.
     pub fn has_own_memory(&self) -> Result<bool> {
         Ok(self.device.get().ok_or_else(|| stale("context"))?.has_own_memory)
+    }
+
+    /// See [`Backend::compiles_for`].
+    pub fn compiles_for(&self) -> Result<Option<String>> {
+        Ok(self.device.get().ok_or_else(|| stale("context"))?.compiles_for.clone())
     }
 
     /// Whether its device was looked for in vain.
@@ -333,7 +340,8 @@ impl<L: FnOnce(String) + Send + 'static> Start<L> {
             backend.usage().limit_to(bytes);
         }
         let (limits, usage) = (backend.limits().clone(), backend.usage().clone());
-        let device = Capabilities { limits, usage, has_own_memory: backend.has_own_memory() };
+        let (has_own_memory, compiles_for) = (backend.has_own_memory(), backend.compiles_for());
+        let device = Capabilities { limits, usage, has_own_memory, compiles_for };
         match Timeline::start(backend, self.lost) {
             Ok(timeline) => {
                 let _ = self.found.set(device);

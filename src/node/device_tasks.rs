@@ -17,7 +17,9 @@ use crate::error::{Error, Kind, Result};
 use crate::graph::{Descriptor, Graph};
 use crate::host_memory::HostBuffer;
 use crate::memory::UsageNumbers;
-use crate::timeline::{Built, Compute, Done, GraphId, Operand, Part, Task, TensorCopy, TensorId, Watch, failed_build};
+use crate::timeline::{
+    Built, Compute, Description, Done, GraphId, Operand, Part, Task, TensorCopy, TensorId, Watch, failed_build,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -127,7 +129,11 @@ impl DeviceTasks {
     /// Asks for a task, from any thread. A graph is lowered before this returns.
     pub fn send(&self, task: Task) {
         match task {
-            Task::Build { graph, description, label, most, done, .. } => self.build(graph, *description, label, most, done),
+            Task::Build { graph, description, label, most, done, .. } => match description {
+                Description::Graph(description) => self.build(graph, *description, label, most, done),
+                // Nothing is compiled here for others.
+                Description::Compiled(..) => done.report(Err(stale("graph"))),
+            },
             other => self.add(Asked::Task(other)),
         }
     }

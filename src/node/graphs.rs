@@ -222,7 +222,7 @@ pub fn build<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         })?;
         context.send(Task::Build {
             graph: id,
-            description: Box::new(description),
+            description: description.into(),
             label,
             most: usize::MAX,
             urgency: Urgency::Wanted,

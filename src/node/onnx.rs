@@ -12,7 +12,7 @@ use super::script::{Scope, Type, Value};
 use super::settle::{Outcome, Request, descriptors};
 use crate::backend::cpu;
 use crate::error::{Error, Result};
-use crate::graph::{self, Descriptor, Shared};
+use crate::graph::{Descriptor, Shared};
 use crate::memory::{Charge, Held, Usage, Use};
 use crate::onnx::{
     self, Bounds, Cut, Digests, Fixed, FixedValue, Form, ImportError, InputShape, Model, OpenInput, Progress, RefusedNode,
@@ -23,7 +23,7 @@ use crate::program::{
     self, Content, Elements, Input, Leaving, Lengths, Options, Output, Owner, Planned, Program, TimelineHandle, Weights,
 };
 use crate::thread;
-use crate::timeline::{Built, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
+use crate::timeline::{Built, Description, Done, GraphId, Task, Urgency, Watch, failed_build, from_panic};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -208,7 +208,8 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
     let maps = call.scope.as_boolean(call.value(19))?;
     let watch = compute::watch(call, 20)?;
     let (limits, usage, timeline, is_wanted, of_context, is_on_foreign) = environment.with_context(context, |context| {
-        let timeline = TimelineHandle::new(context.sender(), context.attempts(), context.numbers(), context.has_own_memory()?);
+        let (has_own_memory, compiles_for) = (context.has_own_memory()?, context.compiles_for()?);
+        let timeline = TimelineHandle::new(context.sender(), context.attempts(), context.numbers(), has_own_memory, compiles_for);
         let is_on_foreign = context.device_tasks().is_some();
         Ok((context.limits()?, context.usage()?, timeline, context.watcher(), context.fp_math, is_on_foreign))
     })?;
@@ -247,9 +248,9 @@ pub fn open<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
             for (location, origin) in locations.iter().zip(external) {
                 origin.provide(&mut model, location, &counted)?;
             }
-            let loaded = onnx::Loaded::new(model, fixed, &bounds)?;
+            let loaded = onnx::load(model, fixed, &limits, &bounds)?;
             // Where all sizes are known, importing tells more, at once.
-            let unknown = if loaded.is_fixed() { Vec::new() } else { loaded.unknown_nodes(&bounds)? };
+            let unknown = if loaded.is_fixed() { Vec::new() } else { loaded.unknown_nodes(&bounds)?.to_vec() };
             // Where it is refused nobody asks for its outputs.
             let outputs = if tells_outputs && unknown.is_empty() && !loaded.is_fixed() {
                 onnx::outline(&loaded, &limits, &bounds)?
@@ -436,9 +437,8 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
         };
         let timeline = program.timeline.clone();
         let of_task = watch.clone();
-        let build = move |description: graph::Graph, most, done: Done<Built>| {
+        let build = move |description: Description, most, done: Done<Built>| {
             let Some((foreign, described)) = foreign.zip(lowered) else {
-                let description = Box::new(description);
                 return timeline.send(Task::Build {
                     graph: id,
                     description,
@@ -450,7 +450,9 @@ pub fn plan<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
                 });
             };
             done.run(|| {
-                let lowered = foreign.program(description, most).map_err(|error| failed_build(&error, &task_label))?;
+                // Nothing is compiled here for others.
+                let Description::Graph(description) = description else { return Err(stale("graph")) };
+                let lowered = foreign.program(*description, most).map_err(|error| failed_build(&error, &task_label))?;
                 let built = programs::built(&lowered);
                 let _ = described.set(Described::new(lowered));
                 Ok(built)

@@ -1,7 +1,7 @@
 //! A model's bytes: files, or memory that the caller gave.
 
 use super::protobuf::{EXTERNAL, GraphProto, ModelProto, NodeProto};
-use super::source::{self, Opened};
+use super::source::{self, Opened, Origin};
 use super::stored_structure::StoredStructure;
 use super::structure::{self, malformed};
 use crate::error::{Error, Kind, Result};
@@ -14,7 +14,8 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-type External = Mutex<HashMap<String, Bytes>>;
+/// Where bytes are of files, where these come from.
+type External = Mutex<HashMap<String, (Bytes, Option<Origin>)>>;
 
 /// What bytes must have one of: the name of an algorithm, and digests.
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ impl Progress {
     pub fn of_files(&self) -> Option<(usize, usize)> {
         let external = self.external.upgrade()?;
         let external = external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let all = external.values().map(|bytes| Place::of(bytes)).chain([self.own]);
+        let all = external.values().map(|(bytes, _)| Place::of(bytes)).chain([self.own]);
         let (mut read, mut length, mut has_file) = (0, 0, false);
         for place in all {
             let of_file = read_of(place);
@@ -56,6 +57,8 @@ const PIECE: usize = 4 << 20;
 pub struct Model {
     /// Data of large tensors may be absent: see [`Data`].
     pub(super) bytes: Bytes,
+    /// Where they come from, if they are those of a file.
+    origin: Option<Origin>,
     /// Of all else, unless the cache has it.
     structure: OnceLock<Vec<Pin>>,
     stored: Option<StoredStructure>,
@@ -94,14 +97,14 @@ impl Model {
     }
 
     fn open_as(path: &Path, maps: bool) -> Result<Model> {
-        let Opened { bytes, state } = opened(path, maps)?;
+        let Opened { bytes, state, origin } = opened(path, maps)?;
         let mut folders = vec![resolve(folder(path))?];
         let real = folder(&resolve(path)?).to_owned();
         if !folders.contains(&real) {
             folders.push(real);
         }
         let stored = StoredStructure::of(state);
-        let model = Model { stored, maps, folders, ..Model::of_shared(bytes) };
+        let model = Model { origin: Some(origin), stored, maps, folders, ..Model::of_shared(bytes) };
         if !model.stored.as_ref().is_some_and(StoredStructure::is_there) {
             model.read_structure()?;
         }
@@ -117,6 +120,7 @@ impl Model {
     pub fn of_shared(bytes: Bytes) -> Model {
         Model {
             bytes,
+            origin: None,
             structure: OnceLock::new(),
             stored: None,
             maps: false,
@@ -195,7 +199,7 @@ impl Model {
     /// # Errors
     /// Those of [`Model::check_integrity`], where digests are required.
     pub fn provide(&mut self, location: &str, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<()> {
-        self.keep(location, source::of_memory(bytes))
+        self.keep(location, source::of_memory(bytes), None)
     }
 
     /// External data in a file of the caller's choice, which may lie anywhere.
@@ -203,13 +207,14 @@ impl Model {
     /// # Errors
     /// `OperationError` when it cannot be read, and as [`Model::provide`].
     pub fn provide_file(&mut self, location: &str, path: &Path) -> Result<()> {
-        self.keep(location, opened(path, self.maps)?.bytes)
+        let Opened { bytes, origin, .. } = opened(path, self.maps)?;
+        self.keep(location, bytes, Some(origin))
     }
 
-    fn keep(&self, location: &str, bytes: Bytes) -> Result<()> {
+    fn keep(&self, location: &str, bytes: Bytes, origin: Option<Origin>) -> Result<()> {
         self.check_external(location, &bytes)?;
         let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        external.insert(plain(location).to_owned(), bytes);
+        external.insert(plain(location).to_owned(), (bytes, origin));
         Ok(())
     }
 
@@ -250,8 +255,31 @@ impl Model {
         };
         all(&self.bytes)?;
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let sorted: BTreeMap<String, Bytes> = external.into_iter().collect();
-        sorted.values().try_for_each(all)
+        let sorted: BTreeMap<String, _> = external.into_iter().collect();
+        sorted.values().try_for_each(|(bytes, _)| all(bytes))
+    }
+
+    /// Where all bytes come from: the model's, and by their locations those of external data that was asked for so far. Nothing if a change of
+    /// a file might not show in that.
+    pub(super) fn origins(&self) -> Option<BTreeMap<Option<String>, Origin>> {
+        let of = |bytes: &Bytes, origin: &Option<Origin>| origin.clone().unwrap_or_else(|| Origin::of_memory(bytes));
+        let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let external = external.iter().map(|(location, (bytes, origin))| (Some(location.clone()), of(bytes, origin)));
+        let all: BTreeMap<_, _> = external.chain([(None, of(&self.bytes, &self.origin))]).collect();
+        all.values().all(Origin::shows_changes).then_some(all)
+    }
+
+    /// The same with the folders of external data that may still be asked for. Nothing where that must have digests.
+    pub(super) fn describe_origins(&self) -> Option<String> {
+        let origins = self.origins().filter(|_| self.required.is_none())?;
+        Some(format!("{origins:?} {:?}", self.folders))
+    }
+
+    /// Whether all external data that was asked for of it is what another model of the same folders has now.
+    pub(super) fn has_the_files_of(&self, other: &Model) -> bool {
+        let Some(origins) = self.origins() else { return false };
+        let opened = origins.keys().flatten().all(|location| other.external(location).is_ok());
+        opened && other.origins().is_some_and(|now| origins == now)
     }
 
     /// The number of bytes of the model itself, without external data.
@@ -263,13 +291,13 @@ impl Model {
     pub fn has(&self, place: Place) -> bool {
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let within = |whole: &Bytes| place.is_in(Data::from(whole.clone()).place());
-        within(&self.bytes) || external.values().any(within)
+        within(&self.bytes) || external.values().any(|(bytes, _)| within(bytes))
     }
 
     /// The number of bytes of the model and of the external data that was asked for.
     pub fn read_length(&self) -> usize {
         let external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        external.values().map(Bytes::len).fold(self.bytes.len(), usize::saturating_add)
+        external.values().map(|(bytes, _)| bytes.len()).fold(self.bytes.len(), usize::saturating_add)
     }
 
     /// Opens the files of external data that a graph names, so that its weights are those of now. What cannot be opened is an error when it
@@ -293,7 +321,7 @@ impl Model {
     /// External data by the location that a tensor names: a file in one of the model's folders.
     pub(super) fn external(&self, location: &str) -> Result<Bytes> {
         let mut external = self.external.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(bytes) = external.get(plain(location)) {
+        if let Some((bytes, _)) = external.get(plain(location)) {
             return Ok(bytes.clone());
         }
         if self.folders.is_empty() {
@@ -304,9 +332,9 @@ impl Model {
                 ),
             ));
         }
-        let Opened { bytes, .. } = opened(&confine(&self.folders, location)?, self.maps)?;
+        let Opened { bytes, origin, .. } = opened(&confine(&self.folders, location)?, self.maps)?;
         self.check_external(location, &bytes)?;
-        external.insert(plain(location).to_owned(), bytes.clone());
+        external.insert(plain(location).to_owned(), (bytes.clone(), Some(origin)));
         Ok(bytes)
     }
 }
@@ -381,7 +409,7 @@ fn opened(path: &Path, maps: bool) -> Result<Opened> {
         return Err(Error::new(Kind::Operation, format!("{} is not a regular file", path.display())));
     }
     if metadata.len() == 0 {
-        return Ok(Opened { bytes: Bytes::new(), state: None });
+        return Ok(Opened { bytes: Bytes::new(), origin: Origin::of_memory(&[]), state: None });
     }
     if maps { source::of_mapped_file(path) } else { source::of_file(path) }
 }

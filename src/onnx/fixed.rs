@@ -4,6 +4,7 @@ use super::dimensions::{FreeDimensions, Signature};
 use super::tensor::Tensor;
 use crate::error::{Error, Result};
 use crate::graph::DataType;
+use crate::memory;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,13 @@ impl FixedValue {
 }
 
 impl Fixed {
+    /// What tells it from others.
+    pub fn describe(&self) -> String {
+        let value = |value: &FixedValue| (value.array.clone(), value.bytes.len(), memory::identity(&value.bytes));
+        let values: Vec<_> = self.values.iter().map(|(name, given)| (name, value(given))).collect();
+        format!("{:?} {values:?} {:?}", self.sizes, self.overridable)
+    }
+
     /// # Errors
     /// `TypeError` for values of inputs that the model does not have.
     pub fn check_names(&self, names: &[&str]) -> Result<()> {

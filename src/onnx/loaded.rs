@@ -18,9 +18,10 @@ use super::structure::malformed;
 use super::tensor::Tensor;
 use crate::error::{Error, Kind, Result};
 use crate::graph::DataType;
-use crate::memory::{Data, Place};
+use crate::memory::{self, Data, Place};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::OnceLock;
 use xxhash_rust::xxh3::Xxh3;
 
 /// What the sizes of a shape multiply to at most, without those that are 0: as many elements as an operand may have.
@@ -36,6 +37,8 @@ pub struct Loaded {
     pub(super) proto: ModelProto,
     pub(super) opsets: HashMap<String, i64>,
     fixed: Fixed,
+    /// See [`Fixed::describe`].
+    decided: OnceLock<String>,
     inputs: Vec<OpenInput>,
     /// As the file has them.
     declared: Vec<(String, DataType, Vec<Dimension>)>,
@@ -43,6 +46,10 @@ pub struct Loaded {
     named: BTreeMap<String, Option<u32>>,
     /// What the model's values of [`Fixed::values`] are.
     values: BTreeMap<String, Tensor>,
+    /// See [`Loaded::unknown_nodes`].
+    unknown: OnceLock<Vec<RefusedNode>>,
+    /// See [`outline`](super::outline).
+    pub(super) outline: OnceLock<Vec<OpenOutput>>,
 }
 
 /// An input of a model, of whose dimensions some may be open.
@@ -139,10 +146,13 @@ impl Loaded {
             proto,
             opsets,
             fixed,
+            decided: OnceLock::new(),
             inputs: Vec::new(),
             declared: Vec::new(),
             named: BTreeMap::new(),
             values: BTreeMap::new(),
+            unknown: OnceLock::new(),
+            outline: OnceLock::new(),
         };
         loaded.read_inputs()?;
         loaded.graph()?.node.iter().for_each(|node| ops::prepare(node, &loaded.opsets, &loaded.model));
@@ -153,7 +163,10 @@ impl Loaded {
     ///
     /// # Errors
     /// `TypeError` for a graph that has no order.
-    pub fn unknown_nodes(&self, bounds: &Bounds) -> Result<Vec<RefusedNode>> {
+    pub fn unknown_nodes(&self, bounds: &Bounds) -> Result<&[RefusedNode]> {
+        if let Some(unknown) = self.unknown.get() {
+            return Ok(unknown);
+        }
         let graph = self.graph()?;
         let mut folding = Folding::within(bounds.work(&self.model));
         let captured = branch::captured(&graph.node, &mut folding)?;
@@ -165,7 +178,8 @@ impl Loaded {
         let order = order(&graph.node, &captured, &|name| given.contains(name), &|_| false, wanted)?;
         let needed: HashSet<usize> = order.into_iter().collect();
         let unknown = super::summary::unknown(&self.proto, graph);
-        Ok(unknown.into_iter().filter(|(position, _)| needed.contains(position)).map(|(_, node)| node).collect())
+        let needed = unknown.into_iter().filter(|(position, _)| needed.contains(position)).map(|(_, node)| node);
+        Ok(self.unknown.get_or_init(|| needed.collect()))
     }
 
     /// A hash of the model's files, of what its caller decided, and of `options`: the same in each process.
@@ -181,6 +195,19 @@ impl Loaded {
             hash.update(value.bytes.read()?);
         }
         Ok(hash.digest128())
+    }
+
+    /// What tells the model as its caller wants it from all others in this process: where its bytes come from, and what was decided. External
+    /// data counts that was asked for so far. Nothing if a file might change without a sign of it.
+    pub fn identity(&self) -> Option<u128> {
+        let decided = self.decided.get_or_init(|| self.fixed.describe());
+        let text = format!("{:?} {decided}", self.model.origins()?);
+        Some(memory::identity(text.as_bytes()))
+    }
+
+    /// Whether all files that were opened for it are those that another model would open now.
+    pub(super) fn has_the_files_of(&self, model: &Model) -> bool {
+        self.model.has_the_files_of(model)
     }
 
     /// Whether bytes are a part of the model's files, which stay where they are.

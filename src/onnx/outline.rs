@@ -24,6 +24,9 @@ const MOST_NAMES: usize = 64;
 /// # Errors
 /// As [`Loaded::outputs`].
 pub fn outline(loaded: &Loaded, limits: &Arc<Limits>, bounds: &Bounds) -> Result<Vec<OpenOutput>> {
+    if let Some(outline) = loaded.outline.get() {
+        return Ok(outline.clone());
+    }
     let graph = loaded.graph()?;
     let mut outputs = loaded.outputs()?;
     // With the names that no input has, too. Exporters write `[]` for what they do not know: it tells as little as nothing.
@@ -59,7 +62,7 @@ pub fn outline(loaded: &Loaded, limits: &Arc<Limits>, bounds: &Bounds) -> Result
         };
         output.shape = Some((0..rank).map(size).collect());
     }
-    Ok(outputs)
+    Ok(loaded.outline.get_or_init(|| outputs).clone())
 }
 
 /// The names of open dimensions that are no arithmetic on others, each once.

@@ -47,21 +47,45 @@ static FILES: LazyLock<Once<(FileState, bool), Arc<Content>>> = LazyLock::new(On
 /// By length and what they are.
 static IN_MEMORY: LazyLock<Once<(usize, u128), Arc<Content>>> = LazyLock::new(Once::default);
 
+/// What tells bytes from all others, also from those that a file has had before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// And whether it is mapped.
+    File(FileState, bool),
+    /// How many, and their hash.
+    Memory(usize, u128),
+}
+
+impl Origin {
+    pub fn of_memory(bytes: &[u8]) -> Origin {
+        Origin::Memory(bytes.len(), identity(bytes))
+    }
+
+    /// Whether bytes of the same origin are the same.
+    pub fn shows_changes(&self) -> bool {
+        match self {
+            Origin::File(state, _) => state.shows_changes(),
+            Origin::Memory(..) => true,
+        }
+    }
+}
+
 /// A file that was just opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Opened {
     pub bytes: Bytes,
+    pub origin: Origin,
     /// What tells its state from all others, for later processes, too, where a change would show.
     pub state: Option<Vec<u8>>,
 }
 
 /// What an earlier process has found out about the bytes is known, if there is a cache.
-fn with_findings(content: Arc<Content>, state: &FileState) -> Opened {
-    let state = state.lasting();
+fn with_findings(content: Arc<Content>, of: FileState, is_mapped: bool) -> Opened {
+    let state = of.lasting();
     if let (Some(cache), Some(state)) = (DiskCache::opened(), &state) {
         content.immutable.remember(|| cache.findings_of(state));
     }
-    Opened { bytes: Bytes::from_owner(Owner(content)), state }
+    Opened { bytes: Bytes::from_owner(Owner(content)), origin: Origin::File(of, is_mapped), state }
 }
 
 /// Fewer bytes are not worth being looked for.
@@ -76,7 +100,7 @@ pub fn of_file(path: &Path) -> Result<Opened> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let state = FileState::of(path, &file)?;
     let new = || Ok(Arc::new(Content::new(OfFile(FileBytes::new(file, path, state.clone())?))));
-    FILES.find_or_make((state.clone(), false), new).map(|content| with_findings(content, &state))
+    FILES.find_or_make((state.clone(), false), new).map(|content| with_findings(content, state, false))
 }
 
 /// A file, mapped, which nobody may change as long as somebody has the bytes.
@@ -88,7 +112,7 @@ pub fn of_mapped_file(path: &Path) -> Result<Opened> {
     let file = File::open(path).map_err(cannot)?;
     let state = FileState::of(path, &file)?;
     let new = || Ok(Arc::new(Content::new(MappedFile::new(&file).map_err(cannot)?)));
-    FILES.find_or_make((state.clone(), true), new).map(|content| with_findings(content, &state))
+    FILES.find_or_make((state.clone(), true), new).map(|content| with_findings(content, state, true))
 }
 
 /// Bytes of a caller, or the same bytes of another one.

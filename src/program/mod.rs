@@ -16,6 +16,7 @@ mod plan_cache;
 mod plans;
 mod repeat;
 mod run;
+mod shared_plans;
 pub mod steps;
 mod timeline_handle;
 mod values;
@@ -33,7 +34,7 @@ use crate::onnx::{
     Body, Bounds, Export, Givens, ImportError, InputShape, Loaded, Next, OpenOutput, Place, Signature, Source, StepKind,
     import_part,
 };
-use crate::timeline::{Built, Done, GraphId, Task};
+use crate::timeline::{Built, Description, Done, GraphId, Task};
 use plans::Plans;
 use std::sync::Arc;
 use timeline_handle::OwnedGraph;
@@ -41,7 +42,7 @@ use timeline_handle::OwnedGraph;
 /// A model that was read, and what its parts are compiled and run with.
 #[derive(Debug)]
 pub struct Program {
-    pub loaded: Loaded,
+    pub loaded: Arc<Loaded>,
     /// What is told of the outputs.
     pub outputs: Vec<OpenOutput>,
     /// Whether all inputs and outputs are tensors that are always there. Others are run part by part, even where there is but one part.
@@ -95,7 +96,21 @@ pub struct Planned {
     pub outputs: Vec<(String, Descriptor)>,
 }
 
+impl Compiled {
+    /// A graph whose plan somebody else has.
+    fn new(id: GraphId, inputs: &[(String, Descriptor)], outputs: &[(String, Descriptor)]) -> Compiled {
+        let outputs = outputs.iter().map(|(_, descriptor)| descriptor.clone()).collect();
+        Compiled { id, inputs: inputs.to_vec(), outputs, _owned: None }
+    }
+}
+
 impl CompiledPart {
+    /// One after which nothing follows, and which exports nothing yet.
+    fn last(graph: Option<Compiled>, later: Plans) -> CompiledPart {
+        let (exports, bodies, outputs) = Default::default();
+        CompiledPart { graph, exports, next: None, bodies, later, outputs, bytes: 0, plan_bytes: 0 }
+    }
+
     /// Whether the model's outputs are there when the part's graph has run.
     pub fn is_last(&self) -> bool {
         self.next.is_none()
@@ -128,8 +143,14 @@ impl Program {
         id: GraphId,
         done: Done<Built>,
         found: impl FnOnce(Planned),
-        build: impl FnOnce(crate::graph::Graph, usize, Done<Built>) -> Result<()>,
+        build: impl FnOnce(Description, usize, Done<Built>) -> Result<()>,
     ) -> Result<(), (ImportError, Done<Built>)> {
+        let key = self.key_of_plan(shapes, lengths);
+        let failed = |error: Error| (error.into(), Done::new(|_: Result<Built>| {}));
+        if let Some((planned, compiled)) = key.and_then(|key| self.shared_plan(key, id)) {
+            found(planned);
+            return build(Description::Compiled(compiled, Box::new(self.shared.clone())), usize::MAX, done).map_err(failed);
+        }
         let planned = self.loaded.given_of(shapes).map_err(ImportError::from).and_then(|given| {
             let (planned, graph) = self.import(&Source::of(&self.loaded)?, &given, Place::First, lengths, id)?;
             Ok((planned, graph))
@@ -137,14 +158,17 @@ impl Program {
         match planned {
             Err(error) => Err((error, done)),
             Ok((planned, graph)) => {
+                let to_share = key.and_then(|key| self.to_share(&planned, key, self.key_of_plan(shapes, lengths)));
                 found(planned);
-                match graph {
-                    None => done.report(Ok(Built::default())),
-                    Some((description, most)) => {
-                        build(description, most, done).map_err(|error| (error.into(), Done::new(|_: Result<Built>| {})))?;
-                    }
-                }
-                Ok(())
+                let Some((description, most)) = graph else {
+                    done.report(Ok(Built::default()));
+                    return Ok(());
+                };
+                let done = match to_share {
+                    Some(to_share) => to_share.when(done),
+                    None => done,
+                };
+                build(description.into(), most, done).map_err(failed)
             }
         }
     }
@@ -183,24 +207,16 @@ impl Program {
         if let Some(graph) = &part.graph {
             (inputs, outputs) = (described(graph, &graph.inputs), described(graph, &graph.outputs));
         }
-        let compiled = part.graph.is_some().then(|| Compiled {
-            id,
-            inputs: inputs.clone(),
-            outputs: outputs.iter().map(|(_, descriptor)| descriptor.clone()).collect(),
-            _owned: None,
-        });
+        let compiled = part.graph.is_some().then(|| Compiled::new(id, &inputs, &outputs));
         let steps = part.next.iter().flat_map(|next| &next.steps);
         let bodies = steps.map(|step| matches!(step.kind, StepKind::Repetition { .. }).then(|| Plans::of(&self.cache))).collect();
         let (graph, most) = (part.graph.take(), part.most_bytes);
         let part = CompiledPart {
-            graph: compiled,
             exports: part.exports,
             next: part.next,
             bodies,
-            later: Plans::of(&self.cache),
             outputs: part.outputs,
-            bytes: 0,
-            plan_bytes: 0,
+            ..CompiledPart::last(compiled, Plans::of(&self.cache))
         };
         Ok((Planned { part, inputs, outputs }, graph.map(|graph| (graph, most))))
     }

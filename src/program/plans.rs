@@ -144,16 +144,7 @@ mod tests {
     use super::*;
 
     fn part(cache: &Arc<PlanCache>, plan_bytes: usize) -> CompiledPart {
-        CompiledPart {
-            graph: None,
-            exports: Vec::new(),
-            next: None,
-            bodies: Vec::new(),
-            later: Plans::of(cache),
-            outputs: Vec::new(),
-            bytes: 0,
-            plan_bytes,
-        }
+        CompiledPart { plan_bytes, ..CompiledPart::last(None, Plans::of(cache)) }
     }
 
     /// How many parts are made when these keys are asked for, each of so many bytes.

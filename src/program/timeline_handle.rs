@@ -21,6 +21,8 @@ pub struct TimelineHandle {
     next: Numbers,
     /// Its memory is not the host's.
     has_own_memory: bool,
+    /// See [`crate::timeline::Description::Compiled`].
+    compiles_for: Option<String>,
 }
 
 impl std::fmt::Debug for TimelineHandle {
@@ -31,14 +33,21 @@ impl std::fmt::Debug for TimelineHandle {
 
 impl TimelineHandle {
     /// `send` sends a task, `attempt` carries one out on the calling thread or gives it back, `next` gives numbers that no other tensor or graph
-    /// of the context has; whether its memory is not the host's.
+    /// of the context has; whether its memory is not the host's, and what its graphs are compiled for, if others can run them.
     pub fn new(
         send: impl Fn(Task) -> Result<()> + Send + Sync + 'static,
         attempt: impl Fn(Task) -> Result<(), Task> + Send + Sync + 'static,
         next: impl Fn() -> u64 + Send + Sync + 'static,
         has_own_memory: bool,
+        compiles_for: Option<String>,
     ) -> TimelineHandle {
-        TimelineHandle { send: Box::new(send), attempt: Box::new(attempt), next: Box::new(next), has_own_memory }
+        let (send, attempt, next) = (Box::new(send), Box::new(attempt), Box::new(next));
+        TimelineHandle { send, attempt, next, has_own_memory, compiles_for }
+    }
+
+    /// What its graphs are compiled for: contexts of which this is the same can have graphs in common.
+    pub fn compiles_for(&self) -> Option<&str> {
+        self.compiles_for.as_deref()
     }
 
     /// Whether runs had better work on parts of tensors than on memory of the host's.

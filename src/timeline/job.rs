@@ -1,5 +1,6 @@
 //! Jobs: tasks that wait for each other.
 
+use super::compiled_graph::CompiledGraph;
 use super::ids::JobId;
 use super::tensor_state::TensorRef;
 use crate::backend::Backend;
@@ -168,8 +169,10 @@ pub struct Computed<B: Backend> {
 /// A compiled graph.
 pub struct GraphEntry<B: Backend> {
     pub executable: Arc<B::Executable>,
-    pub inputs: Vec<Descriptor>,
-    pub outputs: Vec<Descriptor>,
+    pub inputs: Arc<[Descriptor]>,
+    pub outputs: Arc<[Descriptor]>,
+    /// Where other contexts can have it, too: it is theirs as long as one has it.
+    pub compiled: Option<Arc<CompiledGraph>>,
     /// What a run takes beside the weights.
     pub bytes: usize,
     pub label: String,

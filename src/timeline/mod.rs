@@ -18,6 +18,7 @@
 //! It is generic over the backend inside and a channel of tasks outside, and knows nothing of JavaScript.
 
 mod builds;
+mod compiled_graph;
 mod ids;
 pub mod inline;
 mod job;
@@ -34,6 +35,7 @@ mod waiting;
 pub use crate::done::{Done, from_panic};
 pub use crate::watch::{PASSED, Priority, StepTime, Watch, WatchOptions};
 pub use builds::{BUILDS, Urgency, failed_build};
+pub use compiled_graph::{CompiledGraph, Description};
 pub use task::{Built, Command, Compute, GraphId, Operand, Part, Task, TensorCopy, TensorId, TensorIds};
 
 use crate::backend::{Backend, HostThread};

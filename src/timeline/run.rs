@@ -1,6 +1,7 @@
 //! The loop of a timeline's thread.
 
 use super::builds::{Urgency, failed_build};
+use super::compiled_graph::Description;
 use super::ids::{IdMap, JobId};
 use super::inline::{self, Budget};
 use super::job::{self, Computed, Copy, End, Finished, GraphEntry, Jobs, Run, Tensors, Work};
@@ -9,12 +10,11 @@ use super::task::{Built, Command, Compute, ENDED, GraphId, Operand, Part, Task, 
 use super::tensor_state::{Tensor, TensorRef};
 use super::waiting::Waiting;
 use crate::backend::{Backend, Bindings, CopyRange, Place, RunOptions};
-use crate::compiler;
 use crate::done::{Done, because, from_panic};
 use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
-use crate::graph::{Descriptor, Graph};
+use crate::graph::Descriptor;
 use crate::host_memory::HostBuffer;
 use crate::memory::{Bytes, Charge, Use};
 use crate::watch::{Priority, Watch};
@@ -23,8 +23,8 @@ use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// So many tasks are looked at before the first of them starts, at most.
@@ -218,7 +218,7 @@ impl<B: Backend> Loop<B> {
                 let (placements, plan_bytes) =
                     (self.backend.placements(&entry.executable), self.backend.plan_bytes(&entry.executable));
                 let in_tensors = self.backend.placements_in_tensors(&entry.executable);
-                let built = Built { placements, in_tensors, bytes: entry.bytes, plan_bytes };
+                let built = Built { placements, in_tensors, bytes: entry.bytes, plan_bytes, compiled: entry.compiled.clone() };
                 self.graphs.insert(graph, Arc::new(entry));
                 built
             })),
@@ -282,7 +282,7 @@ impl<B: Backend> Loop<B> {
             }
             Task::Copy { copies, done } => self.copy(&copies, done),
             Task::Build { graph, description, label, most, urgency, watch, done } => {
-                self.build(graph, *description, (label, most, urgency, watch), done);
+                self.build(graph, description, (label, most, urgency, watch), done);
             }
             Task::DestroyTensor { tensor } => drop(self.tensors.remove(&tensor)),
             Task::DestroyGraph { graph } => drop(self.graphs.remove(&graph)),
@@ -374,14 +374,14 @@ impl<B: Backend> Loop<B> {
                 self.tensors.get(tensor).is_none_or(|named| end.is_some_and(|end| end <= length(named)))
             }
         };
-        let inputs_fit = inputs.iter().zip(&graph.inputs).all(|(memory, descriptor)| fit(memory, descriptor));
-        let wanted = outputs.iter().zip(&graph.outputs).filter_map(|(memory, descriptor)| Some((memory.as_ref()?, descriptor)));
+        let inputs_fit = inputs.iter().zip(&*graph.inputs).all(|(memory, descriptor)| fit(memory, descriptor));
+        let wanted = outputs.iter().zip(&*graph.outputs).filter_map(|(memory, descriptor)| Some((memory.as_ref()?, descriptor)));
         let outputs_fit = wanted.into_iter().all(|(memory, descriptor)| fit(memory, descriptor));
         if (graph.inputs.len(), graph.outputs.len()) != (inputs.len(), outputs.len()) || !inputs_fit || !outputs_fit {
             return Err(Error::new(Kind::Operation, "memory that is not the graph's (internal error)"));
         }
         let mut bound_inputs = Tensors::<B>::new();
-        for (operand, descriptor) in inputs.into_iter().zip(&graph.inputs) {
+        for (operand, descriptor) in inputs.into_iter().zip(&*graph.inputs) {
             let memory = match operand {
                 Operand::Host(memory) => memory,
                 Operand::Part(part) => {
@@ -404,7 +404,7 @@ impl<B: Backend> Loop<B> {
         }
         let mut bound_outputs = Vec::new();
         let mut copies = Vec::new();
-        for (operand, descriptor) in outputs.into_iter().zip(&graph.outputs) {
+        for (operand, descriptor) in outputs.into_iter().zip(&*graph.outputs) {
             let memory = match operand {
                 Some(Operand::Host(memory)) => memory,
                 Some(Operand::Part(part)) => {
@@ -470,7 +470,7 @@ impl<B: Backend> Loop<B> {
     fn build(
         &mut self,
         graph: GraphId,
-        description: Graph,
+        description: Description,
         (label, most, urgency, watch): (String, usize, Urgency, Watch),
         done: Done<Built>,
     ) {
@@ -485,13 +485,7 @@ impl<B: Backend> Loop<B> {
         let work = move |compiled: Done<GraphEntry<B>>| {
             let build = || {
                 watch.check()?;
-                let schedule = compiler::compile_within(most, description, backend.capabilities())?;
-                watch.check()?;
-                let bytes = schedule.demand().of_run();
-                let descriptors = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.clone()).collect();
-                let (inputs, outputs) = (descriptors(&schedule.inputs), descriptors(&schedule.outputs));
-                let executable = Arc::new(backend.compile(schedule)?);
-                Ok(GraphEntry { executable, inputs, outputs, bytes, label, error: OnceLock::new() })
+                GraphEntry::of(&backend, description, most, label, &watch)
             };
             compiled.run(|| watch.during(build));
         };

@@ -1,6 +1,7 @@
 //! What can be asked of a timeline.
 
 use super::builds::Urgency;
+use super::compiled_graph::{CompiledGraph, Description};
 use crate::done::Done;
 use crate::error::{Error, Result};
 use crate::graph::{Descriptor, Graph};
@@ -94,6 +95,8 @@ pub struct Built {
     pub bytes: usize,
     /// See [`Backend::plan_bytes`](crate::backend::Backend::plan_bytes).
     pub plan_bytes: usize,
+    /// For other contexts, where they can run it.
+    pub compiled: Option<Arc<CompiledGraph>>,
 }
 
 /// Something to do, in the order in which it was sent.
@@ -117,7 +120,7 @@ pub enum Task {
     /// Compiles a graph that takes so many bytes at most.
     Build {
         graph: GraphId,
-        description: Box<Graph>,
+        description: Description,
         label: String,
         most: usize,
         urgency: Urgency,
@@ -147,7 +150,7 @@ impl Task {
     /// A build that somebody waits for, and that nobody watches.
     pub fn build(graph: GraphId, description: Graph, most: usize, done: Done<Built>) -> Task {
         let (label, urgency, watch) = (String::new(), Urgency::Wanted, Watch::default());
-        Task::Build { graph, description: Box::new(description), label, most, urgency, watch, done }
+        Task::Build { graph, description: description.into(), label, most, urgency, watch, done }
     }
 
     /// As how many tasks it waits. What only lets go of something, or is answered at once, is always accepted.

@@ -43,14 +43,14 @@ pub use storage::HostStorage;
 pub use streams::Performance;
 use streams::Streams;
 
-use crate::backend::{Backend, Bindings, HostThread, Place, RunOptions};
+use crate::backend::{Backend, Bindings, CommonPart, HostThread, Place, RunOptions};
 use crate::compiler::{Capabilities, Schedule};
 use crate::cores;
 use crate::done::Done;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 #[cfg(feature = "faults")]
 use crate::faults;
-use crate::graph::{Descriptor, Limits};
+use crate::graph::{Descriptor, Limits, Shared};
 use crate::host_memory::{HostBuffer, Placements};
 use crate::memory::{Bytes, Gone, Usage, note_work};
 use crate::watch::{Priority, Watch};
@@ -207,6 +207,22 @@ impl Backend for Cpu {
 
     fn compile(&self, schedule: Schedule) -> Result<Executable> {
         Executable::new(schedule, &self.0.usage, &self.0.target, &self.0.cancel.of_run(Watch::current()))
+    }
+
+    fn compiles_for(&self) -> Option<String> {
+        // What else a target has is the same in all the process, but for tests.
+        let Target { isa, caches, threads, fp_math, tuning, switches } = self.0.target;
+        let of_tests = (std::ptr::from_ref(tuning), std::ptr::from_ref(switches));
+        Some(format!("cpu {} {caches:?} {threads} {fp_math:?} {of_tests:?}", isa.name))
+    }
+
+    fn common_part(&self, graph: &Executable) -> Option<CommonPart> {
+        Some(graph.compiled().clone())
+    }
+
+    fn with_common_part(&self, part: &CommonPart, shared: &Shared) -> Result<Executable> {
+        let cannot = |_| Error::new(Kind::NotSupported, "a graph of another backend (internal error)");
+        Ok(Executable::of_compiled(part.clone().downcast().map_err(cannot)?, shared, &self.0.usage))
     }
 
     fn placements(&self, graph: &Executable) -> Placements {

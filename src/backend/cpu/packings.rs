@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::mem::replace;
 use std::ops::Deref;
 use std::panic::resume_unwind;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Those of the process ([`Packings::of_process`]).
@@ -40,6 +40,11 @@ impl Packed {
     /// What is nobody else's, and counted with its kernel.
     pub fn own(bytes: Bytes) -> Packed {
         Packed { bytes: Content::Computed(bytes), charge: None }
+    }
+
+    /// Counts it as shared for a model that has it from another one.
+    pub fn lend(&self, usage: &Arc<Usage>) -> Vec<Arc<Charge>> {
+        self.charge.as_ref().map(|charge| charge.lend(usage)).unwrap_or_default()
     }
 
     /// # Panics
@@ -105,8 +110,8 @@ struct Building {
     packings: Arc<Packings>,
     usage: Arc<Usage>,
     step: Option<Step>,
-    /// Counts what others have packed.
-    lent: Vec<Arc<Charge>>,
+    /// What the kernels have, their own and that of others.
+    used: Vec<Weak<Packed>>,
 }
 
 struct Step {
@@ -165,20 +170,19 @@ pub fn within<R>(
             BUILDING.set(self.0.take());
         }
     }
-    let own = Building { cache, packings: packings.clone(), usage: usage.clone(), step: None, lent: Vec::new() };
+    let own = Building { cache, packings: packings.clone(), usage: usage.clone(), step: None, used: Vec::new() };
     let _restore = Restore(BUILDING.replace(Some(own)));
     build()
 }
 
-/// What counts the packings of others that the graph whose kernels are being built uses, for as long as it has them.
-pub fn take_lent() -> Vec<Arc<Charge>> {
-    BUILDING.with_borrow_mut(|building| building.as_mut().map(|building| std::mem::take(&mut building.lent))).unwrap_or_default()
+/// The packings that the graph uses whose kernels are being built, those of others, too.
+pub fn take_used() -> Vec<Weak<Packed>> {
+    BUILDING.with_borrow_mut(|building| building.as_mut().map(|building| std::mem::take(&mut building.used))).unwrap_or_default()
 }
 
-/// The same packing, counted as one that another graph has, too, if that is of another model.
-fn lent(packed: Arc<Packed>, usage: &Arc<Usage>) -> Arc<Packed> {
-    let charges = packed.charge.as_ref().map(|charge| charge.lend(usage)).unwrap_or_default();
-    BUILDING.with_borrow_mut(|building| building.iter_mut().for_each(|building| building.lent.extend(charges.iter().cloned())));
+/// The same packing, noted as one that the graph uses.
+fn used(packed: Arc<Packed>) -> Arc<Packed> {
+    BUILDING.with_borrow_mut(|building| building.iter_mut().for_each(|building| building.used.push(Arc::downgrade(&packed))));
     packed
 }
 
@@ -235,7 +239,7 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     });
     if let Some((packings, usage, key, stored)) = &known {
         if let Some(found) = packings.0.find(key) {
-            return lent(found, usage);
+            return used(found);
         }
         if let Some(found) = stored.as_ref().and_then(|(cache, key)| cache.find(*key, length)) {
             let charge =
@@ -243,7 +247,7 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
             // The build ends with the error.
             let charge = charge.unwrap_or_else(|error| resume_unwind(Box::new(error)));
             let packed = Arc::new(Packed { bytes: Content::Stored(found), charge: Some(charge.into()) });
-            return lent(packings.0.keep(key.clone(), packed, |_| true), usage);
+            return used(packings.0.keep(key.clone(), packed, |_| true));
         }
     }
     let reserved = known.as_ref().map(|(_, usage, ..)| usage.reserve(Use::Packed, length)).transpose();
@@ -252,13 +256,13 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
     let packed = Arc::new(Packed { bytes: Content::Computed(bytes), charge: charge.map(Lending::from) });
-    let Some((packings, usage, key, stored)) = known else { return packed };
+    let Some((packings, _, key, stored)) = known else { return packed };
     // Another thread may have been faster.
     let kept = packings.0.keep(key, packed, |_| true);
     if let Some((cache, key)) = stored {
         cache.offer(key, kept.clone());
     }
-    lent(kept, &usage)
+    used(kept)
 }
 
 #[cfg(test)]
@@ -287,7 +291,7 @@ mod tests {
         let other = Arc::new(Usage::default());
         let charges = within(&packings, &other, None, || {
             let (_same, _) = during(7, || [packed(&[1, 2], 64, |_| {}), packed(&[1, 2], 64, |_| {})]);
-            take_lent()
+            take_used().iter().filter_map(Weak::upgrade).flat_map(|packed| packed.lend(&other)).collect::<Vec<_>>()
         });
         assert_eq!((other.numbers().packed, other.numbers().shared, usage.numbers().shared), (0, 128, 0));
         drop(charges);

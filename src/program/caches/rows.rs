@@ -467,7 +467,7 @@ mod tests {
 
     /// Appends numbers after the first rows of `past`.
     fn append(past: Option<&mut Rows>, padding: usize, had: usize, new: &[u8]) -> Append {
-        let timeline = Arc::new(TimelineHandle::new(|_| Ok(()), Err, || 0, false));
+        let timeline = Arc::new(TimelineHandle::new(|_| Ok(()), Err, || 0, false, None));
         let (usage, failures) = Default::default();
         let allocator = Allocator { timeline: &timeline, usage: &usage, failures: &failures };
         let span = Span { padding, had, new: new.len() };

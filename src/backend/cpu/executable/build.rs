@@ -3,14 +3,12 @@
 use super::arenas::Arenas;
 use super::followers::Follower;
 use super::step::{Memory, Operand, Step};
-use super::{Executable, hiding, narrowing, overwriting, placements, resident, tables};
+use super::{Compiled, Counted, Executable, hiding, narrowing, overwriting, placements, resident, tables};
 use crate::backend::cpu::aligned::is_aligned_for;
 use crate::backend::cpu::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose};
 use crate::backend::cpu::kernels::{Workspaces, budget_beside, divide_budget};
 use crate::backend::cpu::packings::{self, Packings};
-use crate::backend::cpu::profile::Profile;
 use crate::backend::cpu::reference;
-use crate::backend::cpu::run_time::RunTime;
 use crate::cancel::Cancel;
 use crate::compiler::Schedule;
 use crate::disk_cache::{DiskCache, ModelCache};
@@ -76,10 +74,17 @@ fn for_each_problem(
 
 /// What the graphs of one model share.
 #[derive(Debug, Default)]
-struct OfModel {
-    arenas: Arc<Arenas>,
+pub struct OfModel {
+    pub arenas: Arc<Arenas>,
     /// Whether one has its kernels.
     has_kernels: AtomicBool,
+}
+
+impl OfModel {
+    /// One has its kernels.
+    pub fn has_kernels(&self) {
+        self.has_kernels.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
@@ -179,25 +184,23 @@ impl Executable {
         let together = if of_model.has_kernels.load(Ordering::Relaxed) { Together::Large } else { Together::All };
         let cache = schedule.shared.attached::<ModelCache>().or_else(|| DiskCache::of_all_graphs().map(ModelCache::new));
         let of_target = cache.clone().map(|cache| (cache, target.caches));
-        let (counted, lent) = packings::within(Packings::of_process(), usage, of_target, || {
+        let (counted, packings) = packings::within(Packings::of_process(), usage, of_target, || {
             let counted = side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))?;
-            Ok::<_, Error>((counted, packings::take_lent()))
+            Ok::<_, Error>((counted, packings::take_used()))
         })?;
         if let Some(cache) = cache {
             store_findings();
             cache.end();
         }
-        of_model.has_kernels.store(true, Ordering::Relaxed);
         hiding::mark(&mut steps, &schedule);
         cancel.check()?;
         narrowing::place(&mut steps, &mut schedule, target);
         overwriting::place(&mut steps, &mut schedule);
-        let profile = Profile::is_wanted().then(|| Profile::of(steps.iter().map(Step::profiled).collect()));
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
         let is_table = tables::find(&steps, &constants);
-        let mut shared_charges = Vec::new();
+        let mut shared_constants = Vec::new();
         for (place, is_table) in constants.iter().map(ConstantBytes::place).zip(&is_table) {
             // Of tables rows are read, and the bytes of a model in memory are counted with the model.
             let is_stable = schedule.shared.is_stable(place);
@@ -205,7 +208,7 @@ impl Executable {
                 continue;
             }
             match resident::charge(place, usage)? {
-                Some(counted) => shared_charges.push(counted),
+                Some(lending) => shared_constants.push(lending),
                 None if is_stable => {}
                 None => constant_bytes += place.length,
             }
@@ -214,12 +217,10 @@ impl Executable {
         constants.iter().zip(&is_table).filter(|(_, is_table)| !**is_table).for_each(|(constant, _)| _ = constant.as_slice());
         let placements = placements::find(&steps, schedule.inputs.len());
         let described = steps.iter().map(Step::plan_bytes).sum();
-        let executable = Executable {
+        let compiled = Compiled {
             estimate,
-            time_alone: RunTime::estimated(estimate),
             own_bytes: kernel_bytes.saturating_sub(counted),
             placements,
-            profile,
             sources: OnceLock::new(),
             steps,
             constants,
@@ -227,14 +228,14 @@ impl Executable {
             input_lengths: lengths(&schedule.inputs),
             output_lengths: lengths(&schedule.outputs),
             arena_length: schedule.arena_length,
-            arenas: of_model.arenas.clone(),
-            usage: usage.clone(),
-            _charge_of_plan: usage.reserve(Use::Plans, described)?,
-            _constants_charge: usage.reserve(Use::Constants, constant_bytes)?,
-            _shared_charges: shared_charges,
-            _lent: lent,
+            counted: Counted {
+                plan: usage.reserve(Use::Plans, described)?.into(),
+                constants: usage.reserve(Use::Constants, constant_bytes)?.into(),
+                shared_constants,
+                packings,
+            },
         };
-        executable.assert_memory_is_sound();
-        Ok(executable)
+        compiled.assert_memory_is_sound();
+        Ok(Executable::of_compiled(Arc::new(compiled), &schedule.shared, of_context))
     }
 }

@@ -2,10 +2,10 @@
 //! write is made into slices here and nowhere else.
 #![allow(unsafe_code)]
 
-use super::Executable;
 use super::arenas::Arena;
 use super::needed::Needed;
 use super::step::{Memory, Operand, Step};
+use super::{Compiled, Executable};
 use crate::backend::Bindings;
 use crate::backend::cpu::storage::{Contents, HostStorage};
 use crate::backend::cpu::view::{View, ViewMut};
@@ -60,7 +60,7 @@ impl<'a> Regions<'a> {
 
     /// The inputs and outputs of a step. Of a [table](super::tables) no row has been read.
     pub fn operands<'s>(&'s mut self, step: &'s Step) -> (SmallVec<[View<'s>; 4]>, SmallVec<[ViewMut<'s>; 1]>) {
-        let Executable { constants, is_table, placements, .. } = self.executable;
+        let Compiled { constants, is_table, placements, .. } = &**self.executable;
         let view = |(number, operand): (usize, &'s Operand)| {
             let bytes = match operand.memory {
                 _ if step.overwritten == Some(number) => [].as_slice().into(),
@@ -97,7 +97,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-impl Executable {
+impl Compiled {
     /// What [`Regions`] rely on: every written range lies in its region, and what a step writes overlaps nothing
     /// else that the step uses, unless it is what its kernel overwrites.
     pub fn assert_memory_is_sound(&self) {

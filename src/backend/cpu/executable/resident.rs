@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::ConstantBytes;
-use crate::memory::{Bytes, Charge, Lending, Once, Place, Usage, Use, is_immutable, is_mapped};
+use crate::memory::{Bytes, Lending, Once, Place, Usage, Use, is_immutable, is_mapped};
 use std::sync::{Arc, LazyLock};
 
 /// Smaller ones are not worth an entry.
@@ -39,25 +39,16 @@ pub fn share(constant: &mut ConstantBytes, fits: impl Fn(&ConstantBytes) -> bool
     Ok(())
 }
 
-/// Counts bytes that graphs of several models may have.
-#[derive(Debug)]
-pub struct Counted {
-    _charge: Arc<Lending>,
-    _lent: Vec<Arc<Charge>>,
-}
-
-/// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few. A graph of another model counts
-/// them as shared.
+/// What counts these bytes for as long as a graph has them, once however many graphs do; nothing for few.
 ///
 /// # Errors
 /// `QuotaExceededError` where the context or the model may not hold so many.
-pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Counted>> {
+pub fn charge(place: Place, usage: &Arc<Usage>) -> Result<Option<Arc<Lending>>> {
     if place.length < WORTH_SHARING {
         return Ok(None);
     }
     let kind = if is_mapped(place) { Use::Mapped } else { Use::Constants };
-    let charge = CHARGES.find_or_make(place, || usage.reserve(kind, place.length).map(Lending::from).map(Arc::new))?;
-    Ok(Some(Counted { _lent: charge.lend(usage), _charge: charge }))
+    CHARGES.find_or_make(place, || usage.reserve(kind, place.length).map(Lending::from).map(Arc::new)).map(Some)
 }
 
 #[cfg(test)]
@@ -87,11 +78,9 @@ mod tests {
         });
         assert_eq!(place(&copies[0]), place(&copies[1]));
         let usage = Arc::new(Usage::default());
-        let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap());
-        assert!(
-            charges.iter().flatten().all(|counted| counted._lent.is_empty())
-                && charge(Place::of(&[0; 100]), &usage).unwrap().is_none()
-        );
+        let charges = [&one, &same].map(|constant| charge(constant.place(), &usage).unwrap().unwrap());
+        assert!(Arc::ptr_eq(&charges[0], &charges[1]) && charges[0].lend(&usage).is_empty());
+        assert!(charge(Place::of(&[0; 100]), &usage).unwrap().is_none());
         assert_eq!(usage.numbers().constants, 2 * WORTH_SHARING);
         drop(charges);
         assert_eq!(usage.numbers().constants, 0);
