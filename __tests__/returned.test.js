@@ -6,9 +6,8 @@ const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { tensor, writeModel } = require('./onnx/write.js');
+const { WIDTH, fourProducts } = require('./onnx/four-products.js');
 
-const WIDTH = 512;
 const program = path.join(__dirname, 'processes', 'returned.js');
 
 // Debian's package is libjemalloc2.
@@ -33,11 +32,7 @@ describe.each(allocators)('resident memory with %s', (_, env, isThere) => {
   test('does not grow while models come and go', () => {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-returned-'));
     const model = path.join(folder, 'model.onnx');
-    const names = ['w0', 'w1', 'w2', 'w3'];
-    const weights = (i) => Float32Array.from({ length: WIDTH * WIDTH }, (_, k) => Math.sin(k + i) / WIDTH);
-    const initializers = names.map((name, i) => tensor(name, 'float', [WIDTH, WIDTH], weights(i)));
-    const nodes = names.map((name, i) => ({ op: 'MatMul', inputs: [i === 0 ? 'x' : `v${i}`, name], outputs: [i === 3 ? 'y' : `v${i + 1}`] }));
-    fs.writeFileSync(model, writeModel({ opset: 21, inputs: [{ name: 'x', type: 'float', shape: [1, WIDTH] }], outputs: [{ name: 'y' }], nodes, initializers }));
+    fs.writeFileSync(model, fourProducts());
     // 4 MiB each time. What the allocator and V8 keep differs from process to process by as much as is allowed.
     const growth = () => {
       const { before, after } = measure('cycles', model, WIDTH, 100);

@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:
 import path from 'node:path';
 import { inRepository } from '../repository.mjs';
 import { debianRoot } from './debian.mjs';
+import { requireReturned } from './returned.mjs';
 import { runTrial } from './runtimes.mjs';
 import { LeftOut, Project, fail, nodeOfVersion, succeed } from './surroundings.mjs';
 
@@ -74,6 +75,8 @@ const platformTrials = (setting) => others(setting.own).map((platform) => [`on $
     const printed = await runTrial(command, [...args, 'trial.cjs'], options);
     if (JSON.parse(printed).ids.join() !== JSON.parse(setting.expected).ids.join()) throw new Error(`it computes ${printed}`);
     for (const file of ['alive.cjs', 'worker.cjs']) await succeed(command, [...args, file], options);
+    // An emulator has memory of its own.
+    if (platform.startsWith(`linux-${process.arch}-`)) await requireReturned(project, command, args);
     // One of the other C library is not taken for it.
     await project.npm('uninstall', '--ignore-scripts', 'webnn-node');
     await project.npm('install', '--ignore-scripts', '--omit=optional', `webnn-node@${setting.version}`);
