@@ -7,7 +7,7 @@ const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
 const { cancelAtAllMoments } = require('./generate/moments.js');
-const { PATCHES, parts, partsWithLayers, picture, visionEncoder, withAxes } = require('./generate/embeddings.js');
+const { PATCHES, parts, partsWithLayers, picture, placing, visionEncoder, withAxes } = require('./generate/embeddings.js');
 
 const COUNT = 10;
 const IMAGE = TOKENS - 1;
@@ -258,6 +258,50 @@ describe.each(['concat', 'MultiHeadAttention', 'unmasked'])('a decoder with %s, 
     expect(await message([1, 2, 3])).toMatch('features: grid: found grids of 6 places for 4 rows');
     expect(await message([2 ** 31 - 1, 2 ** 31 - 1, 2 ** 31 - 1])).toMatch('features: grid: found grids of');
     for (const wrong of [4, [1, 2], [1, 0, 4], [[1, 2, 2], 3], [1, 2, 2.5], 'x']) expect(await message(wrong)).toMatch('options: features: grid: found');
+  });
+});
+
+describe('a model of embeddings that takes features as well', () => {
+  const pictures = [1, 2, 3].map((seed) => picture(seed, WIDTH));
+  let made;
+  let decoderOnly;
+  let whole;
+  beforeAll(async () => {
+    made = parts(decoder('GroupQueryAttention'), pictures.map(({ features }) => features.data));
+    [decoderOnly, whole] = await Promise.all([made.decoder, made.whole].map((bytes) => loadOnnx(context, bytes)));
+  });
+  afterAll(() => [decoderOnly, whole].forEach((model) => model.destroy()));
+
+  const features = (number) => ({ token: IMAGE, values: pictures[number].features });
+
+  test.each(['rows', 'elements', 'beginning'])('by %s', async (kind) => {
+    const embed = await loadOnnx(context, placing(made.embed, IMAGE, kind), { label: kind });
+    // What the file means: by a run of it.
+    const ids = [...text(5, 3), ...image(), ...text(3, 5), ...image()];
+    const both = { data: Float32Array.from([...pictures[0].features.data, ...pictures[1].features.data]), shape: [2, PATCHES, WIDTH] };
+    const { inputs_embeds: embedded } = await embed.run({ input_ids: { data: BigInt64Array.from(ids, BigInt), shape: [1, ids.length] }, image_features: both });
+    expect([...embedded.data.subarray(5 * WIDTH, (5 + PATCHES) * WIDTH)]).toEqual([...pictures[0].features.data]);
+    expect([...embedded.data.subarray((8 + PATCHES) * WIDTH)]).toEqual([...pictures[1].features.data]);
+    const prompts = [
+      [text(70, 3), text(70, 3), []],
+      [ids, [...text(5, 3), ...rows(0), ...text(3, 5), ...rows(1)], [features(0), { token: IMAGE, model: vision, inputs: { pixel_values: pictures[1].pixels } }]],
+      [[...image(), ...text(9, 7)], [...rows(2), ...text(9, 7)], features(2)],
+    ];
+    const wanted = [];
+    for (const [, tokens] of prompts) wanted.push(await idsOf(whole, tokens));
+    for (const [i, [tokens, , given]] of prompts.entries()) expect(await idsOf(decoderOnly, tokens, { embed, features: given })).toEqual(wanted[i]);
+    expect(await Promise.all(prompts.map(([tokens, , given]) => idsOf(decoderOnly, tokens, { embed, features: given })))).toEqual(wanted);
+    const message = (tokens, given) => idsOf(decoderOnly, tokens, { embed, features: given }).then(String, ({ message: said }) => said);
+    expect(await message([...image(), 1])).toMatch(`found ${PATCHES} tokens without features`);
+    expect(await message(new Array(PATCHES).fill(7), { ...features(0), token: 7 })).toMatch(`found features for the token 7, allowed [${IMAGE}], as the model of embeddings has it`);
+    embed.destroy();
+  });
+
+  test.each(['first', 'sum', 'scaled', 'shown', 'other'])('that does something else with them (%s) is refused', async (kind) => {
+    const embed = await loadOnnx(context, placing(made.embed, IMAGE, kind), { label: kind });
+    const said = await idsOf(decoderOnly, text(5, 3), { embed }).then(String, ({ message }) => message);
+    expect(said).toMatch(kind === 'first' ? `does not put whole rows in the place of the token ${IMAGE}` : 'found a model of embeddings with the inputs ["image_features", "input_ids"], allowed one input of tokens, and features');
+    embed.destroy();
   });
 });
 

@@ -153,4 +153,87 @@ function parts(bytes, rows) {
   return { embed, decoder: ModelProto.encode(ModelProto.fromObject(ModelProto.toObject(decoder))).finish(), whole: ModelProto.encode(whole).finish(), count, width };
 }
 
-module.exports = { PATCHES, parts, partsWithLayers, picture, visionEncoder, withAxes };
+/**
+ * Ways in which exports put features in the place of a token: the nodes after the comparison of the tokens with it. `rows` finds rows, `elements`
+ * all of their elements, and `beginning` takes as many features as there is room for. What is not whole rows in their order, `first`
+ * elements alone and `sum` of both, is none of these.
+ */
+const PLACINGS = {
+  rows: (width) => ({
+    nodes: [
+      { op: 'NonZero', inputs: ['is_placeholder'], outputs: ['found'] },
+      { op: 'Reshape', inputs: ['image_features', 'as_rows'], outputs: ['rows'] },
+    ],
+    initializers: [tensor('as_rows', 'int64', [2], BigInt64Array.of(-1n, BigInt(width)))],
+  }),
+  elements: () => ({
+    nodes: [
+      { op: 'Unsqueeze', inputs: ['is_placeholder', 'last'], outputs: ['deeper'] },
+      { op: 'Shape', inputs: ['embedded'], outputs: ['size'] },
+      { op: 'Expand', inputs: ['deeper', 'size'], outputs: ['wide'] },
+      { op: 'NonZero', inputs: ['wide'], outputs: ['found'] },
+      { op: 'Reshape', inputs: ['image_features', 'last'], outputs: ['rows'] },
+    ],
+    initializers: [tensor('last', 'int64', [1], BigInt64Array.of(-1n))],
+  }),
+  beginning: () => ({
+    nodes: [
+      { op: 'Unsqueeze', inputs: ['is_placeholder', 'last'], outputs: ['deeper'] },
+      { op: 'Cast', inputs: ['deeper'], outputs: ['numbers'], attributes: { to: 6 } },
+      { op: 'Shape', inputs: ['embedded'], outputs: ['size'] },
+      { op: 'Expand', inputs: ['numbers', 'size'], outputs: ['wide_numbers'] },
+      { op: 'Cast', inputs: ['wide_numbers'], outputs: ['wide'], attributes: { to: 9 } },
+      { op: 'NonZero', inputs: ['wide'], outputs: ['found'] },
+      { op: 'Reshape', inputs: ['image_features', 'last'], outputs: ['all_rows'] },
+      { op: 'Shape', inputs: ['places'], outputs: ['size_of_places'] },
+      { op: 'Slice', inputs: ['size_of_places', 'zero', 'one'], outputs: ['count'] },
+      { op: 'Slice', inputs: ['all_rows', 'zero', 'count', 'zero'], outputs: ['rows'] },
+    ],
+    initializers: [tensor('last', 'int64', [1], BigInt64Array.of(-1n)), tensor('zero', 'int64', [1], BigInt64Array.of(0n)), tensor('one', 'int64', [1], BigInt64Array.of(1n))],
+  }),
+  first: () => ({
+    nodes: [
+      { op: 'Unsqueeze', inputs: ['is_placeholder', 'last'], outputs: ['deeper'] },
+      { op: 'NonZero', inputs: ['deeper'], outputs: ['found'] },
+      { op: 'Reshape', inputs: ['image_features', 'last'], outputs: ['rows'] },
+    ],
+    initializers: [tensor('last', 'int64', [1], BigInt64Array.of(-1n))],
+  }),
+  sum: (width) => ({ ...PLACINGS.rows(width), attributes: { reduction: 'add' } }),
+  scaled: (width) => ({ ...PLACINGS.rows(width), behind: [{ op: 'Add', inputs: ['placed', 'placed'], outputs: ['inputs_embeds'] }] }),
+  shown: (width) => ({ ...PLACINGS.rows(width), behind: [{ op: 'Identity', inputs: ['placed'], outputs: ['inputs_embeds'] }, { op: 'Neg', inputs: ['placed'], outputs: ['other'] }] }),
+  other: (width) => ({ ...PLACINGS.rows(width), comparison: 'Greater' }),
+};
+
+/**
+ * A model of embeddings that takes features as well, and puts them in the place of a token.
+ * @param {Uint8Array} bytes one that takes tokens
+ * @param {number} token
+ * @param {string} placing one of {@link PLACINGS}
+ */
+function placing(bytes, token, placing) {
+  const { graph, opsetImport } = ModelProto.decode(bytes);
+  const [table] = graph.initializer;
+  const width = Number(table.dims[1]);
+  const { nodes, initializers, attributes = {}, comparison = 'Equal', behind = [{ op: 'Identity', inputs: ['placed'], outputs: ['inputs_embeds'] }] } = PLACINGS[placing](width);
+  return writeModel({
+    opset: Number(opsetImport[0].version),
+    inputs: [
+      { name: 'image_features', type: 'float', shape: ['images', 'patches', width] },
+      { name: 'input_ids', type: 'int64', shape: ['batch_size', 'sequence_length'] },
+    ],
+    outputs: behind.map(({ outputs: [name] }) => ({ name })),
+    nodes: [
+      { op: 'Gather', inputs: ['table', 'input_ids'], outputs: ['embedded'], attributes: { axis: 0 } },
+      { op: comparison, inputs: ['input_ids', 'token'], outputs: ['is_placeholder'] },
+      ...nodes.slice(0, nodes.findIndex(({ op }) => op === 'NonZero') + 1),
+      { op: 'Transpose', inputs: ['found'], outputs: ['places'], attributes: { perm: [1, 0] } },
+      ...nodes.slice(nodes.findIndex(({ op }) => op === 'NonZero') + 1),
+      { op: 'ScatterND', inputs: ['embedded', 'places', 'rows'], outputs: ['placed'], attributes },
+      ...behind,
+    ],
+    initializers: [{ ...table, name: 'table' }, tensor('token', 'int64', [], BigInt64Array.of(BigInt(token))), ...initializers],
+  });
+}
+
+module.exports = { PATCHES, parts, partsWithLayers, picture, placing, visionEncoder, withAxes };

@@ -68,11 +68,11 @@ struct Writer {
     counts: Vec<(usize, Filled)>,
 }
 
-fn attribute(node: &NodeProto, name: &str) -> Option<i64> {
+pub(super) fn attribute(node: &NodeProto, name: &str) -> Option<i64> {
     node.attribute.iter().find(|attribute| attribute.name == name).and_then(|attribute| attribute.i)
 }
 
-fn has(node: &NodeProto, input: usize) -> bool {
+pub(super) fn has(node: &NodeProto, input: usize) -> bool {
     node.input.get(input).is_some_and(|name| !name.is_empty())
 }
 

@@ -47,6 +47,7 @@ mod ops;
 mod order;
 mod outline;
 mod part;
+pub mod placed_features;
 pub mod protobuf;
 mod random;
 mod refusal;

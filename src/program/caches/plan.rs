@@ -8,6 +8,7 @@ use crate::graph::{Descriptor, Graph, Op, OperandId, Source as From};
 use crate::host_memory::{Placement, Placements};
 use crate::onnx::caches::{KvCache, KvCaches};
 use crate::onnx::fixed_caches::{self, FixedCaches};
+use crate::onnx::protobuf::GraphProto;
 use crate::onnx::{Given, Part, Place, Source, Tensor, import_part};
 use crate::program::Program;
 use crate::program::batch::{Joined, SequenceGraph, either, join};
@@ -98,6 +99,8 @@ pub struct Importing<'a> {
     pub caches: &'a [KvCache],
     /// The model's graph as one whose caches grow, if they have a fixed size in the file.
     pub fixed: Option<&'a FixedCaches>,
+    /// Another graph that stands for the model's, and values of it that are to be told ([`Part::asked`]).
+    pub instead: Option<(&'a GraphProto, &'a [&'a str])>,
 }
 
 impl Importing<'_> {
@@ -106,13 +109,16 @@ impl Importing<'_> {
     /// # Errors
     /// Those of importing it; `NotSupportedError` where it is not one graph.
     pub fn part(&self, shapes: &[Vec<u32>], known: Vec<(String, Tensor)>, rows: usize, new: usize) -> Result<Part> {
-        let Importing { program, caches, fixed } = *self;
+        let Importing { program, caches, fixed, instead } = *self;
         let mut given = fixed_caches::given(&program.loaded, caches, shapes)?;
         given.extend(known.into_iter().map(|(name, tensor)| (name, Given::Known(tensor))));
         let asked: Vec<&str> = fixed.iter().flat_map(|fixed| &fixed.filled).map(|(name, _)| name.as_str()).collect();
         let mut source = Source { caches, asked: &asked, ..Source::of(&program.loaded)? };
         if let Some(fixed) = fixed {
             source.graph = &fixed.graph;
+        }
+        if let Some((graph, asked)) = instead {
+            source = Source { graph, asked, ..source };
         }
         let part = import_part(&source, &program.limits, &program.bounds, &given, Place::First).map_err(Error::from)?;
         if let Some(next) = &part.next {

@@ -4,6 +4,8 @@
 //!   others do, and what is embedded stays where steps run.
 //! - Features of an image are embeddings that are given. They run in pieces of their own, by the decoder's graph alone. What else the model makes of
 //!   tokens is that of the tokens in whose place they are.
+//! - A model may take features besides tokens, and put them in the place of one token ([`crate::onnx::placed_features`]). Then the part of it
+//!   that takes tokens alone stands before the decoder's graph, and features are given as above.
 //! - In a sequence each row of features has a number of its own, above those of tokens ([`super::features`]). So prompts with the same image
 //!   begin alike, and those with another one do not.
 
@@ -13,7 +15,8 @@ use super::inputs::{Extent, Role};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Graph, OperandId, Source};
 use crate::memory::Bytes;
-use crate::onnx::Size;
+use crate::onnx::placed_features::{self, PlacedFeatures};
+use crate::onnx::{OpenInput, Part, Size, Tensor};
 use crate::program::Program;
 use crate::program::caches::{Importing, refused};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -22,6 +25,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct Embedder {
     program: Arc<Program>,
+    /// The part that takes tokens alone, of one that takes features as well.
+    placed: Option<PlacedFeatures>,
 }
 
 /// Features that stand for the tokens of a number in prompts.
@@ -35,18 +40,84 @@ pub struct Given {
 
 impl Embedder {
     /// # Errors
-    /// `NotSupportedError` for a model that takes anything else than tokens.
+    /// `NotSupportedError` for a model that takes anything else than tokens, or that does not put all of what it takes in the place of tokens.
     pub fn new(program: Arc<Program>) -> Result<Embedder> {
         let is_ids = |data_type| matches!(data_type, DataType::Int64 | DataType::Int32);
-        match program.loaded.inputs() {
-            [ids] if ids.form.is_tensor() && ids.shape.len() == 2 && is_ids(ids.data_type) => {}
-            inputs => {
-                let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-                let text = format!("found a model of embeddings with the inputs {names:?}, allowed one input of tokens");
+        if let [ids] = program.loaded.inputs()
+            && ids.form.is_tensor()
+            && ids.shape.len() == 2
+            && is_ids(ids.data_type)
+        {
+            return Ok(Embedder { program, placed: None });
+        }
+        let placed = placed_features::find(&program.loaded)?;
+        let embedder = Embedder { program, placed };
+        match &embedder.placed {
+            Some(placed) => embedder.require_rows(placed)?,
+            None => {
+                let names: Vec<&str> = embedder.program.loaded.inputs().iter().map(|input| input.name.as_str()).collect();
+                let text = format!(
+                    "found a model of embeddings with the inputs {names:?}, allowed one input of tokens, and features that take the place of \
+                     the tokens of one number"
+                );
                 return Err(Error::new(Kind::NotSupported, text));
             }
         }
-        Ok(Embedder { program })
+        Ok(embedder)
+    }
+
+    /// The tokens in whose place features are, if the model says it.
+    fn placeholders(&self) -> Option<impl Iterator<Item = i64> + Clone> {
+        self.placed.as_ref().map(|placed| placed.placeholders.iter().map(|(token, _)| *token))
+    }
+
+    /// The input of tokens.
+    fn ids(&self) -> &OpenInput {
+        &self.program.loaded.inputs()[self.placed.as_ref().map_or(0, |placed| placed.tokens)]
+    }
+
+    /// The graph for so many tokens, perhaps known ones, with values that are asked for.
+    fn part(&self, tokens: usize, known: Vec<(String, Tensor)>, asked: &[&str]) -> Result<Part> {
+        let ids = self.ids();
+        // Features are not read, whatever their sizes.
+        let size_of = |size: &Size| match size {
+            Size::Known(size) => *size,
+            size => ids.shape.iter().zip([1, tokens as u32]).find(|(own, _)| *own == size).map_or(1, |(_, size)| size),
+        };
+        let shape_of = |input: &OpenInput| match input.name == ids.name {
+            true => vec![1, tokens as u32],
+            false => input.shape.iter().map(size_of).collect(),
+        };
+        let shapes: Vec<Vec<u32>> = self.program.loaded.inputs().iter().map(shape_of).collect();
+        let instead = self.placed.as_ref().map(|placed| (&placed.graph, asked));
+        Importing { program: &self.program, caches: &[], fixed: None, instead }.part(&shapes, known, 0, tokens)
+    }
+
+    /// Requires that features are whole rows, and in the order of the tokens: looks where the model puts them among three tokens.
+    fn require_rows(&self, placed: &PlacedFeatures) -> Result<()> {
+        let outputs = self.outputs()?;
+        for (token, places) in &placed.placeholders {
+            let ids = [*token, i64::from(*token == 0), *token];
+            let known = Tensor::from_integers(self.ids().element(), vec![1, ids.len()], &ids);
+            let part = self.part(ids.len(), vec![(self.ids().name.clone(), known)], &[places])?;
+            let widths = part.outputs.iter().filter(|output| outputs.contains(&output.name)).map(|output| output.shape.last());
+            // The places of whole rows, or of each of their elements.
+            let found = part.asked.first().cloned().flatten();
+            let is_whole = |width: &u32| {
+                let elements =
+                    [0, 2].into_iter().flat_map(|row| (0..i64::from(*width)).flat_map(move |element| [0, row, element]));
+                found.as_ref().is_some_and(|found| match found.shape[..] {
+                    [2, 2] => found.integers() == [0, 0, 0, 2],
+                    [count, 3] => count == 2 * *width as usize && found.integers().into_iter().eq(elements),
+                    _ => false,
+                })
+            };
+            if !widths.flatten().any(is_whole) {
+                let text = format!("found a model of embeddings that does not put whole rows in the place of the token {token}");
+                return Err(Error::new(Kind::NotSupported, text));
+            }
+        }
+        Ok(())
     }
 
     /// What it makes of tokens.
@@ -80,8 +151,7 @@ impl Embedder {
     /// A graph with the tokens in the place of what is made of them: of inputs of these names, the first of which then takes the tokens. With the
     /// bytes that its values may take besides.
     fn before(&self, graph: Graph, names: &[&str], tokens: usize) -> Result<(Graph, usize)> {
-        let importing = Importing { program: &self.program, caches: &[], fixed: None };
-        let mut part = importing.part(&[vec![1, tokens as u32]], Vec::new(), 0, tokens)?;
+        let mut part = self.part(tokens, Vec::new(), &[])?;
         let mut first = part.graph.take().ok_or_else(|| refused("found a model of embeddings without a graph"))?;
         self.program.share_weights(&mut first, false);
         let Some((_, ids)) = first.inputs.first().cloned() else {
@@ -167,7 +237,17 @@ impl Decoder {
         let refuse = |found: String, allowed: &str| Error::argument("features", found, allowed);
         let row = self.row().filter(|row| *row > 0 && self.embedder.is_some());
         let has_axes = self.roles.has_axes();
+        let placeholders = self.embedder.as_ref().and_then(Embedder::placeholders);
         for Given { token, bytes, grids } in given.iter_mut() {
+            if let Some(all) = placeholders.clone()
+                && all.clone().all(|other| other != i64::from(*token))
+            {
+                let allowed: Vec<i64> = all.collect();
+                return Err(refuse(
+                    format!("features for the token {token}"),
+                    &format!("{allowed:?}, as the model of embeddings has it"),
+                ));
+            }
             let row = row.ok_or_else(|| refuse("features".into(), "none without a model that embeds tokens (embed)"))?;
             if bytes.len() % row != 0 {
                 return Err(refuse(format!("{} bytes", bytes.len()), &format!("{row} bytes for each embedding")));
@@ -183,7 +263,10 @@ impl Decoder {
                 places.into_iter().zip(first..).for_each(|(place, number)| *place = number);
             }
         }
-        let is_left = |id: &&u32| given.iter().any(|features| features.token == **id);
+        let is_left = |id: &&u32| {
+            let is_placeholder = placeholders.clone().is_some_and(|mut all| all.any(|token| token == i64::from(**id)));
+            is_placeholder || given.iter().any(|features| features.token == **id)
+        };
         match prompts.iter().flatten().filter(is_left).count() {
             0 => Ok(()),
             left => Err(refuse(format!("{left} tokens without features"), "a row for each")),

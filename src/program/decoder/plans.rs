@@ -24,7 +24,8 @@ impl Decoder {
     fn graph(&self, extent: &Extent) -> Result<(Graph, usize)> {
         let shapes = self.roles.shapes(&self.caches, extent)?;
         let known = self.roles.known(extent, &shapes)?;
-        let importing = Importing { program: &self.program, caches: &self.caches.rows, fixed: self.fixed.as_ref() };
+        let importing =
+            Importing { program: &self.program, caches: &self.caches.rows, fixed: self.fixed.as_ref(), instead: None };
         let mut part = importing.part(&shapes, known, extent.rows, extent.tokens)?;
         let Some(mut graph) = part.graph.take() else {
             return Err(refused("found a model without anything to compute"));

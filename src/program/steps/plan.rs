@@ -183,7 +183,7 @@ impl Steps {
         }
         let fixed = self.fixed.as_ref().map(|(_, fixed)| fixed).filter(|_| key.is_fixed);
         let new = fixed.map_or(0, |fixed| key.shapes[fixed.tokens][1] as usize);
-        let importing = Importing { program, caches: &self.form(key).caches.rows, fixed };
+        let importing = Importing { program, caches: &self.form(key).caches.rows, fixed, instead: None };
         let part = importing.part(&key.shapes, known, key.rows, new)?;
         let exists = |export: &Export| matches!(export, Export::Result { .. } | Export::Known(_));
         match part.exports.iter().all(|(_, export)| exists(export)) {
