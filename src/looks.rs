@@ -6,8 +6,9 @@
 
 use crate::cancel;
 use std::cell::Cell;
-use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use webnn_kernels::pauses::{Parts, Pauses};
 
 /// Units of work (about a nanosecond each) between two looks.
 const LONGEST: usize = 20_000_000;
@@ -34,9 +35,16 @@ impl Looks {
     }
 }
 
+/// How many threads are within [`count`]: as long as there is none, nobody has to ask for its own number.
+static COUNTING: AtomicUsize = AtomicUsize::new(0);
+
 /// Units of work between two looks.
+#[inline]
 pub fn longest() -> usize {
-    LOOKS.with(|looks| looks.longest.get())
+    match COUNTING.load(Ordering::Relaxed) {
+        0 => LONGEST,
+        _ => LOOKS.with(|looks| looks.longest.get()),
+    }
 }
 
 /// Notes that this thread has looked.
@@ -53,7 +61,7 @@ pub fn worked(units: usize) {
     let is_due = LOOKS.with(|looks| {
         let since = looks.since.get().saturating_add(units);
         looks.since.set(since);
-        since >= looks.longest.get()
+        since >= longest()
     });
     if is_due {
         look();
@@ -75,8 +83,10 @@ pub fn count<R>(longest: usize, work: impl FnOnce() -> R) -> (usize, R) {
     impl Drop for Usual {
         fn drop(&mut self) {
             LOOKS.with(|looks| looks.longest.set(self.0));
+            COUNTING.fetch_sub(1, Ordering::Relaxed);
         }
     }
+    COUNTING.fetch_add(1, Ordering::Relaxed);
     let _usual = Usual(LOOKS.with(|looks| looks.longest.replace(longest)));
     let before = LOOKS.with(|looks| looks.count.get());
     let result = work();
@@ -162,15 +172,16 @@ const TOGETHER: usize = 1 << 20;
 
 /// The parts of a list of so many elements within a piece of an output: all of it, unless it is longer than a piece should be. Between parts
 /// it looks.
-pub fn parts(length: usize) -> impl Iterator<Item = Range<usize>> {
+#[inline]
+pub fn parts(length: usize) -> Parts {
+    pauses(length).parts(length)
+}
+
+/// The same for loops of the crate of kernels over so many elements.
+#[inline]
+pub fn pauses(length: usize) -> Pauses {
     let longest = longest();
-    let part = if length <= longest { length.max(1) } else { longest.clamp(1, TOGETHER) };
-    (0..length).step_by(part).map(move |first| {
-        if first > 0 {
-            worked(part);
-        }
-        first..length.min(first + part)
-    })
+    if length <= longest { Pauses::NONE } else { Pauses { every: longest.clamp(1, TOGETHER), pause: worked } }
 }
 
 /// Copies elements to as many others, in [`parts`].

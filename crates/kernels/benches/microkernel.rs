@@ -20,6 +20,7 @@ use webnn_kernels::int8;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::linear_attention::{self, Rows};
 use webnn_kernels::output::SharedOutput;
+use webnn_kernels::pauses::Pauses;
 use webnn_kernels::softmax::rows::SoftmaxRows;
 
 /// Depth of a product: panels of so many rows stay in the first-level cache.
@@ -218,7 +219,7 @@ fn softmax(isa: &'static Isa) -> Microkernel {
     const COUNT: usize = 12;
     let (input, mut output) = (numbers(COUNT * LENGTH), vec![0.0; COUNT * LENGTH]);
     let call = move || {
-        SoftmaxRows { input: &input, output: &mut output, length: LENGTH }.compute(isa);
+        SoftmaxRows { input: &input, output: &mut output, length: LENGTH, pauses: Pauses::NONE }.compute(isa);
         black_box(&mut output);
     };
     (format!("softmax.rows.{}", isa.name), Work::Elements(COUNT * LENGTH), Box::new(call))

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::isa::{Isa, Loop};
+use crate::pauses::Pauses;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 
 /// Numbers that are compared side by side, so that they become vectors.
@@ -13,6 +14,7 @@ pub struct Row<'a> {
     pub row: &'a [f32],
     pub found: &'a mut usize,
     pub smallest: bool,
+    pub pauses: Pauses,
 }
 
 impl Row<'_> {
@@ -25,17 +27,20 @@ impl Row<'_> {
 impl Loop for Row<'_> {
     #[inline(always)]
     fn run(self) {
-        let Row { row, found, smallest } = self;
+        let Row { row, found, smallest, pauses } = self;
         let sign = if smallest { -1.0 } else { 1.0 };
         let mut greatest = [f32::NEG_INFINITY; SIDE_BY_SIDE];
         // Not zero where something was not a number.
         let mut spoilt = [0u32; SIDE_BY_SIDE];
         let (groups, rest) = row.as_chunks::<SIDE_BY_SIDE>();
-        for group in groups {
-            for i in 0..SIDE_BY_SIDE {
-                let x = group[i] * sign;
-                greatest[i] = if x > greatest[i] { x } else { greatest[i] };
-                spoilt[i] |= x.is_nan() as u32;
+        let parts = || pauses.whole_parts(groups.len(), 1, SIDE_BY_SIDE);
+        for part in parts() {
+            for group in &groups[part] {
+                for i in 0..SIDE_BY_SIDE {
+                    let x = group[i] * sign;
+                    greatest[i] = if x > greatest[i] { x } else { greatest[i] };
+                    spoilt[i] |= x.is_nan() as u32;
+                }
             }
         }
         for (i, x) in rest.iter().enumerate() {
@@ -49,14 +54,16 @@ impl Loop for Row<'_> {
             any |= spoilt[i];
         }
         let is_it = |x: f32| if any != 0 { x.is_nan() } else { x * sign == best };
-        for (number, group) in groups.iter().enumerate() {
-            let mut is_here = 0;
-            for x in group {
-                is_here |= is_it(*x) as u32;
-            }
-            if is_here != 0 {
-                *found = number * SIDE_BY_SIDE + group.iter().position(|&x| is_it(x)).unwrap_or(0);
-                return;
+        for part in parts() {
+            for (number, group) in part.clone().zip(&groups[part]) {
+                let mut is_here = 0;
+                for x in group {
+                    is_here |= is_it(*x) as u32;
+                }
+                if is_here != 0 {
+                    *found = number * SIDE_BY_SIDE + group.iter().position(|&x| is_it(x)).unwrap_or(0);
+                    return;
+                }
             }
         }
         *found = groups.len() * SIDE_BY_SIDE + rest.iter().position(|&x| is_it(x)).unwrap_or(0);
@@ -71,6 +78,7 @@ pub struct Columns<'a> {
     pub first: usize,
     pub found: &'a mut [f32],
     pub smallest: bool,
+    pub pauses: Pauses,
 }
 
 impl Columns<'_> {
@@ -83,11 +91,11 @@ impl Columns<'_> {
 impl OnVectors for Columns<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Columns { matrix, rows, columns, first, found, smallest } = self;
+        let Columns { matrix, rows, columns, first, found, smallest, pauses } = self;
         let mut done = 0;
         while done < found.len() {
             let left = found.len() - done;
-            let block = Block { matrix, rows, columns, first: first + done, smallest };
+            let block = Block { matrix, rows, columns, first: first + done, smallest, pauses };
             if left >= VECTORS * V::LANES {
                 block.find::<V, VECTORS>(V::LANES, &mut found[done..done + VECTORS * V::LANES]);
                 done += VECTORS * V::LANES;
@@ -106,13 +114,14 @@ struct Block<'a> {
     columns: usize,
     first: usize,
     smallest: bool,
+    pauses: Pauses,
 }
 
 impl Block<'_> {
     /// Finds the positions in some vectors of columns, of which the only one, if it is that, has `lanes` columns.
     #[inline(always)]
     fn find<V: Vector, const COUNT: usize>(&self, lanes: usize, found: &mut [f32]) {
-        let Block { matrix, rows, columns, first, smallest } = *self;
+        let Block { matrix, rows, columns, first, smallest, pauses } = *self;
         let width = (COUNT - 1) * V::LANES + lanes;
         assert!(found.len() == width && (COUNT == 1 || lanes == V::LANES) && lanes <= V::LANES);
         let load = |row: usize| -> [V; COUNT] {
@@ -128,13 +137,15 @@ impl Block<'_> {
         };
         let mut best = load(0);
         let mut at = [V::splat(0.0); COUNT];
-        for row in 1..rows {
-            let here = V::splat(row as f32);
-            let numbers = load(row);
-            for v in 0..COUNT {
-                at[v] = best[v].if_below(numbers[v], here, at[v]);
-                // What is not a number stays, and nothing is better.
-                best[v] = best[v].greatest(numbers[v]);
+        for part in pauses.whole_parts(rows, 1, width) {
+            for row in part.start.max(1)..part.end {
+                let here = V::splat(row as f32);
+                let numbers = load(row);
+                for v in 0..COUNT {
+                    at[v] = best[v].if_below(numbers[v], here, at[v]);
+                    // What is not a number stays, and nothing is better.
+                    best[v] = best[v].greatest(numbers[v]);
+                }
             }
         }
         for v in 0..COUNT {

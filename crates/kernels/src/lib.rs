@@ -20,6 +20,7 @@ pub mod int8;
 pub mod isa;
 pub mod linear_attention;
 pub mod output;
+pub mod pauses;
 pub mod pooling;
 pub mod quantize;
 pub mod reduction;

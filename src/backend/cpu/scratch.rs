@@ -29,7 +29,12 @@ pub fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
 /// The elements of an iterator that has so many.
 pub fn collected<T>(length: usize, elements: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut vector = with_capacity(length);
-    vector.extend(elements.into_iter().looking(1));
+    // Without a count a slice is copied as a whole.
+    if length <= looks::longest() {
+        vector.extend(elements);
+    } else {
+        vector.extend(elements.into_iter().looking(1));
+    }
     vector
 }
 

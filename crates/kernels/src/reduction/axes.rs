@@ -7,6 +7,7 @@
 
 use super::accumulators::{Extreme, NUMBERS, SIZES, SQUARES, Sum, Total, greater};
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use std::ops::Range;
 
@@ -38,6 +39,8 @@ pub struct Reduction<'a> {
     pub run: usize,
     /// The numbers of an output.
     pub count: usize,
+    /// Among these.
+    pub pauses: Pauses,
 }
 
 impl Reduction<'_> {
@@ -103,17 +106,21 @@ impl PartialTotals<'_> {
 
     #[inline(always)]
     fn runs<T: Total>(self) {
-        let PartialTotals { of: &Reduction { kept, reduced, run, .. }, input, first, range, totals } = self;
+        let PartialTotals { of: &Reduction { kept, reduced, run, pauses, .. }, input, first, range, totals } = self;
         for (i, total) in totals.iter_mut().enumerate() {
             let base = place(first + i, kept);
             let mut chains = [T::start(); CHAINS];
-            let mut position = range.start;
+            let (mut position, mut paused) = (range.start, range.start);
             while position < range.end {
                 let (number, from) = (position / run, position % run);
                 let length = (run - from).min(range.end - position);
                 let start = base + place(number, reduced) + from;
-                fold_run(&input[start..start + length], &mut chains);
+                fold_run(&input[start..start + length], pauses, &mut chains);
                 position += length;
+                if position - paused >= pauses.every {
+                    (pauses.pause)(position - paused);
+                    paused = position;
+                }
             }
             let [a, b, c, d] = chains;
             *total = a.join(b).join(c.join(d)).across();
@@ -122,7 +129,7 @@ impl PartialTotals<'_> {
 
     #[inline(always)]
     fn rows<T: Total>(self) {
-        let PartialTotals { of: &Reduction { kept, reduced, .. }, input, first, range, totals } = self;
+        let PartialTotals { of: &Reduction { kept, reduced, pauses, .. }, input, first, range, totals } = self;
         let row = kept[0].0;
         let mut vectors: Vec<T> = Vec::new();
         let mut done = 0;
@@ -133,13 +140,15 @@ impl PartialTotals<'_> {
             vectors.clear();
             vectors.resize(length.div_ceil(T::LANES), T::start());
             let from = |number: usize| &input[base + place(number, reduced)..][..length];
-            let mut number = range.start;
-            while number + ROWS <= range.end {
-                add_rows(&mut vectors, std::array::from_fn::<_, ROWS, _>(|i| from(number + i)));
-                number += ROWS;
-            }
-            for number in number..range.end {
-                add_rows(&mut vectors, [from(number)]);
+            for part in pauses.whole_parts(range.len(), ROWS, length) {
+                let (mut number, end) = (range.start + part.start, range.start + part.end);
+                while number + ROWS <= end {
+                    add_rows(&mut vectors, std::array::from_fn::<_, ROWS, _>(|i| from(number + i)));
+                    number += ROWS;
+                }
+                for number in number..end {
+                    add_rows(&mut vectors, [from(number)]);
+                }
             }
             for (vector, totals) in vectors.iter().zip(totals[done..done + length].chunks_mut(T::LANES)) {
                 let mut lanes = [0.0; MOST_LANES];
@@ -153,15 +162,17 @@ impl PartialTotals<'_> {
 }
 
 #[inline(always)]
-fn fold_run<T: Total>(run: &[f32], chains: &mut [T; CHAINS]) {
+fn fold_run<T: Total>(run: &[f32], pauses: Pauses, chains: &mut [T; CHAINS]) {
     let start = run.as_ptr();
     let mut i = 0;
-    while i + CHAINS * T::LANES <= run.len() {
-        for (j, chain) in chains.iter_mut().enumerate() {
-            // SAFETY: so many whole vectors lie at `i`.
-            *chain = unsafe { chain.add(start.add(i + j * T::LANES)) };
+    for part in pauses.whole_parts(run.len(), CHAINS * T::LANES, 1) {
+        while i + CHAINS * T::LANES <= part.end {
+            for (j, chain) in chains.iter_mut().enumerate() {
+                // SAFETY: so many whole vectors lie at `i`.
+                *chain = unsafe { chain.add(start.add(i + j * T::LANES)) };
+            }
+            i += CHAINS * T::LANES;
         }
-        i += CHAINS * T::LANES;
     }
     let mut j = 0;
     while i + T::LANES <= run.len() {

@@ -3,6 +3,7 @@
 
 use super::row_softmax::{Rows, Scores, load_first};
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// What is done to scores before the softmax.
@@ -95,7 +96,8 @@ impl OnVectors for Weigh<'_> {
             (1.0, None)
         });
         let factor = V::splat(factor);
-        let rows = Rows { start: scores.as_mut_ptr(), count: scores.len() / stride, length: keys, stride, instead_of_nan };
+        let (start, count, pauses) = (scores.as_mut_ptr(), scores.len() / stride, Pauses::NONE);
+        let rows = Rows { start, count, length: keys, stride, instead_of_nan, pauses };
         let start = rows.start.cast_const();
         // SAFETY: there are so many rows, which are at least as long as there are keys, and so many rows of a mask, or one
         // for all.

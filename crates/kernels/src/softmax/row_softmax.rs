@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::functions::formulas::exp_up_to_0;
+use crate::pauses::Pauses;
 use crate::simd::vector::{MOST_LANES, Vector};
 
 /// Where there is room for rows of so many numbers, `stride` from one to the next.
@@ -14,6 +15,8 @@ pub struct Rows {
     pub stride: usize,
     /// What is put in the place of NaN, of which a row has either nothing or nothing else.
     pub instead_of_nan: f32,
+    /// Within a row.
+    pub pauses: Pauses,
 }
 
 /// What the softmax of rows is taken of.
@@ -31,19 +34,21 @@ const NUMBERS_AT_ONCE: usize = 4096;
 
 /// Does something with all vectors of a row, by turns with `half` 0 and 1. (A closure could stay out of row.)
 macro_rules! for_each_vector {
-    ($length:expr, |$half:ident, $at:ident, $count:ident| $body:expr) => {
-        let mut place = 0;
-        while place + 2 * V::LANES <= $length {
-            let ($half, $at, $count) = (0, place, V::LANES);
-            $body;
-            let ($half, $at) = (1, place + V::LANES);
-            $body;
-            place += 2 * V::LANES;
-        }
-        while place < $length {
-            let ($half, $at, $count) = (0, place, V::LANES.min($length - place));
-            $body;
-            place += V::LANES;
+    ($length:expr, $pauses:expr, |$half:ident, $at:ident, $count:ident| $body:expr) => {
+        for part in $pauses.whole_parts($length, 2 * V::LANES, 1) {
+            let mut place = part.start;
+            while place + 2 * V::LANES <= part.end {
+                let ($half, $at, $count) = (0, place, V::LANES);
+                $body;
+                let ($half, $at) = (1, place + V::LANES);
+                $body;
+                place += 2 * V::LANES;
+            }
+            while place < part.end {
+                let ($half, $at, $count) = (0, place, V::LANES.min(part.end - place));
+                $body;
+                place += V::LANES;
+            }
         }
     };
 }
@@ -55,14 +60,14 @@ impl Rows {
     /// There must be such rows, and such scores.
     #[inline(always)]
     pub unsafe fn softmax<V: Vector>(self, scores: impl Scores<V>) {
-        let Rows { start, count, length, stride, instead_of_nan } = self;
+        let Rows { start, count, length, stride, instead_of_nan, pauses } = self;
         let together = (NUMBERS_AT_ONCE / length.max(1)).clamp(1, V::LANES);
         for first in (0..count).step_by(together) {
             let rows = together.min(count - first);
             let mut tops = [V::splat(f32::NEG_INFINITY); MOST_LANES];
             for (row, top) in tops.iter_mut().enumerate().take(rows) {
                 let mut halves = [*top; 2];
-                for_each_vector!(length, |half, at, count| {
+                for_each_vector!(length, pauses, |half, at, count| {
                     // SAFETY: the caller's promise.
                     let scores = unsafe { scores.at(first + row, at, count) };
                     halves[half] = halves[half].max(or_nothing(scores, count));
@@ -74,7 +79,7 @@ impl Rows {
             let mut sums = [V::splat(0.0); MOST_LANES];
             for (row, (sum, top)) in sums.iter_mut().zip(tops).enumerate().take(rows) {
                 let (mut halves, top) = ([*sum; 2], V::splat(top));
-                for_each_vector!(length, |half, at, count| {
+                for_each_vector!(length, pauses, |half, at, count| {
                     // After the end there is nothing: the power of minus infinity is zero.
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -90,14 +95,14 @@ impl Rows {
             let sums = across(sums, rows, |a, b| a.add(b), |a, b| a + b);
             for (row, sum) in sums.iter().enumerate().take(rows) {
                 if sum.is_nan() {
-                    for_each_vector!(length, |_half, at, count| {
+                    for_each_vector!(length, pauses, |_half, at, count| {
                         // SAFETY: the caller's promise.
                         unsafe { store_first(V::splat(instead_of_nan), start.add((first + row) * stride + at), count) };
                     });
                     continue;
                 }
                 let factor = V::splat(1.0 / sum);
-                for_each_vector!(length, |_half, at, count| {
+                for_each_vector!(length, pauses, |_half, at, count| {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let at = start.add((first + row) * stride + at);

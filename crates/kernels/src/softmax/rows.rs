@@ -3,6 +3,7 @@
 
 use super::row_softmax::{Rows, Scores, load_first};
 use crate::isa::{Isa, Loop};
+use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// Sums that are formed side by side, so that they become one vector, and are exact for long rows.
@@ -13,6 +14,7 @@ pub struct SoftmaxRows<'a> {
     pub input: &'a [f32],
     pub output: &'a mut [f32],
     pub length: usize,
+    pub pauses: Pauses,
 }
 
 impl SoftmaxRows<'_> {
@@ -25,10 +27,10 @@ impl SoftmaxRows<'_> {
 impl OnVectors for SoftmaxRows<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let SoftmaxRows { input, output, length } = self;
+        let SoftmaxRows { input, output, length, pauses } = self;
         let count = output.len() / length;
         assert!(count * length <= input.len());
-        let rows = Rows { start: output.as_mut_ptr(), count, length, stride: length, instead_of_nan: f32::NAN };
+        let rows = Rows { start: output.as_mut_ptr(), count, length, stride: length, instead_of_nan: f32::NAN, pauses };
         // SAFETY: the output has so many rows, and the input as many.
         unsafe { rows.softmax::<V>(Input { start: input.as_ptr(), length }) }
     }
@@ -55,6 +57,7 @@ pub struct NormalizedRow<'a> {
     pub scale: Option<&'a [f32]>,
     pub bias: Option<&'a [f32]>,
     pub epsilon: f32,
+    pub pauses: Pauses,
 }
 
 impl NormalizedRow<'_> {
@@ -67,30 +70,34 @@ impl NormalizedRow<'_> {
 impl Loop for NormalizedRow<'_> {
     #[inline(always)]
     fn run(self) {
-        let NormalizedRow { input, output, scale, bias, epsilon } = self;
-        let Some((mean, factor)) = mean_and_factor(input, epsilon) else {
-            return in_f64(input, output, true, epsilon, |i| (at(scale, i, 1.0), at(bias, i, 0.0)));
+        let NormalizedRow { input, output, scale, bias, epsilon, pauses } = self;
+        let Some((mean, factor)) = mean_and_factor(input, epsilon, pauses) else {
+            return in_f64((input, output), true, epsilon, pauses, |i| (at(scale, i, 1.0), at(bias, i, 0.0)));
         };
         let normal = |x: f32| (x - mean) * factor;
-        match (scale, bias) {
-            (Some(scale), Some(bias)) => {
-                for (((y, &x), scale), bias) in output.iter_mut().zip(input).zip(scale).zip(bias) {
-                    *y = normal(x) * scale + bias;
+        for part in pauses.parts(output.len()) {
+            let [scale, bias] = [scale, bias].map(|factors| factors.map(|factors| &factors[part.clone()]));
+            let (output, input) = (&mut output[part.clone()], &input[part]);
+            match (scale, bias) {
+                (Some(scale), Some(bias)) => {
+                    for (((y, &x), scale), bias) in output.iter_mut().zip(input).zip(scale).zip(bias) {
+                        *y = normal(x) * scale + bias;
+                    }
                 }
-            }
-            (Some(scale), None) => {
-                for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
-                    *y = normal(x) * scale;
+                (Some(scale), None) => {
+                    for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
+                        *y = normal(x) * scale;
+                    }
                 }
-            }
-            (None, Some(bias)) => {
-                for ((y, &x), bias) in output.iter_mut().zip(input).zip(bias) {
-                    *y = normal(x) + bias;
+                (None, Some(bias)) => {
+                    for ((y, &x), bias) in output.iter_mut().zip(input).zip(bias) {
+                        *y = normal(x) + bias;
+                    }
                 }
-            }
-            (None, None) => {
-                for (y, &x) in output.iter_mut().zip(input) {
-                    *y = normal(x);
+                (None, None) => {
+                    for (y, &x) in output.iter_mut().zip(input) {
+                        *y = normal(x);
+                    }
                 }
             }
         }
@@ -103,6 +110,7 @@ pub struct RmsRow<'a> {
     pub output: &'a mut [f32],
     pub scale: Option<&'a [f32]>,
     pub epsilon: f32,
+    pub pauses: Pauses,
 }
 
 impl RmsRow<'_> {
@@ -115,19 +123,23 @@ impl RmsRow<'_> {
 impl Loop for RmsRow<'_> {
     #[inline(always)]
     fn run(self) {
-        let RmsRow { input, output, scale, epsilon } = self;
-        let Some(factor) = inverse_root(sum(input, |x| x * x) / input.len() as f32 + epsilon) else {
-            return in_f64(input, output, false, epsilon, |i| (at(scale, i, 1.0), 0.0));
+        let RmsRow { input, output, scale, epsilon, pauses } = self;
+        let Some(factor) = inverse_root(sum(input, pauses, |x| x * x) / input.len() as f32 + epsilon) else {
+            return in_f64((input, output), false, epsilon, pauses, |i| (at(scale, i, 1.0), 0.0));
         };
-        match scale {
-            Some(scale) => {
-                for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
-                    *y = x * factor * scale;
+        for part in pauses.parts(output.len()) {
+            let scale = scale.map(|scale| &scale[part.clone()]);
+            let (output, input) = (&mut output[part.clone()], &input[part]);
+            match scale {
+                Some(scale) => {
+                    for ((y, &x), scale) in output.iter_mut().zip(input).zip(scale) {
+                        *y = x * factor * scale;
+                    }
                 }
-            }
-            None => {
-                for (y, &x) in output.iter_mut().zip(input) {
-                    *y = x * factor;
+                None => {
+                    for (y, &x) in output.iter_mut().zip(input) {
+                        *y = x * factor;
+                    }
                 }
             }
         }
@@ -136,10 +148,10 @@ impl Loop for RmsRow<'_> {
 
 /// The mean of a row, and what makes its variance 1, unless that must be computed in float64.
 #[inline(always)]
-fn mean_and_factor(row: &[f32], epsilon: f32) -> Option<(f32, f32)> {
+fn mean_and_factor(row: &[f32], epsilon: f32, pauses: Pauses) -> Option<(f32, f32)> {
     let count = row.len() as f32;
-    let mean = sum(row, |x| x) / count;
-    let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
+    let mean = sum(row, pauses, |x| x) / count;
+    let variance = sum(row, pauses, |x| (x - mean) * (x - mean)) / count;
     Some((mean, inverse_root(variance + epsilon)?))
 }
 
@@ -156,9 +168,15 @@ fn at(factors: Option<&[f32]>, i: usize, absent: f32) -> f32 {
 
 /// A normalization in float64, where no sum or square of float32 numbers leaves the type. `factors` gives scale and bias.
 #[cold]
-fn in_f64(input: &[f32], output: &mut [f32], centres: bool, epsilon: f32, factors: impl Fn(usize) -> (f32, f32)) {
+fn in_f64(
+    (input, output): (&[f32], &mut [f32]),
+    centres: bool,
+    epsilon: f32,
+    pauses: Pauses,
+    factors: impl Fn(usize) -> (f32, f32),
+) {
     let count = input.len() as f64;
-    let wide = || input.iter().map(|&x| f64::from(x));
+    let wide = || pauses.parts(input.len()).flat_map(|part| &input[part]).map(|&x| f64::from(x));
     let mean = if centres { wide().sum::<f64>() / count } else { 0.0 };
     let variance = wide().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
     let factor = 1.0 / (variance + f64::from(epsilon)).sqrt();
@@ -175,6 +193,7 @@ pub struct NormalizedChannel<'a> {
     pub scale: f32,
     pub bias: f32,
     pub epsilon: f32,
+    pub pauses: Pauses,
 }
 
 impl NormalizedChannel<'_> {
@@ -187,20 +206,22 @@ impl NormalizedChannel<'_> {
 impl Loop for NormalizedChannel<'_> {
     #[inline(always)]
     fn run(self) {
-        let NormalizedChannel { input, output, scale, bias, epsilon } = self;
-        let Some((mean, factor)) = mean_and_factor(input, epsilon) else {
-            return in_f64(input, output, true, epsilon, |_| (scale, bias));
+        let NormalizedChannel { input, output, scale, bias, epsilon, pauses } = self;
+        let Some((mean, factor)) = mean_and_factor(input, epsilon, pauses) else {
+            return in_f64((input, output), true, epsilon, pauses, |_| (scale, bias));
         };
-        for (y, &x) in output.iter_mut().zip(input) {
-            *y = (x - mean) * factor * scale + bias;
+        for part in pauses.parts(output.len()) {
+            for (y, &x) in output[part.clone()].iter_mut().zip(&input[part]) {
+                *y = (x - mean) * factor * scale + bias;
+            }
         }
     }
 }
 
 /// The sum of a function over a row.
 #[inline(always)]
-fn sum(row: &[f32], function: impl Fn(f32) -> f32) -> f32 {
-    total(side_by_side(row, 0.0, |sum, x| sum + function(x)))
+fn sum(row: &[f32], pauses: Pauses, function: impl Fn(f32) -> f32) -> f32 {
+    total(side_by_side(row, pauses, 0.0, |sum, x| sum + function(x)))
 }
 
 #[inline(always)]
@@ -223,17 +244,19 @@ fn halved<const N: usize>(mut numbers: [f32; N], function: impl Fn(f32, f32) -> 
 
 /// Folds every [`SUMS`]th element of a row, from the first, the second, … on.
 #[inline(always)]
-fn side_by_side(row: &[f32], start: f32, function: impl Fn(f32, f32) -> f32) -> [f32; SUMS] {
+fn side_by_side(row: &[f32], pauses: Pauses, start: f32, function: impl Fn(f32, f32) -> f32) -> [f32; SUMS] {
     let mut sums = [start; SUMS];
-    let (groups, rest) = row.as_chunks::<SUMS>();
-    for group in groups {
-        let group = *group;
-        for i in 0..SUMS {
-            sums[i] = function(sums[i], group[i]);
+    for part in pauses.whole_parts(row.len(), SUMS, 1) {
+        let (groups, rest) = row[part].as_chunks::<SUMS>();
+        for group in groups {
+            let group = *group;
+            for i in 0..SUMS {
+                sums[i] = function(sums[i], group[i]);
+            }
         }
-    }
-    for (sum, x) in sums.iter_mut().zip(rest) {
-        *sum = function(*sum, *x);
+        for (sum, x) in sums.iter_mut().zip(rest) {
+            *sum = function(*sum, *x);
+        }
     }
     sums
 }

@@ -8,6 +8,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::arg::Row;
 use webnn_kernels::isa::Isa;
@@ -54,9 +55,10 @@ impl ArgRows {
     fn find<P: Send>(&self, input: &[f32], output: &mut [P], position: impl Fn(usize) -> P + Sync) {
         for_each_piece(output, 1, self.length / 8, |first, outputs| {
             let lines = input[first * self.length..].chunks_exact(self.length);
+            let pauses = looks::pauses(self.length);
             for (output, line) in outputs.iter_mut().zip(lines) {
                 let mut found = 0;
-                Row { row: line, found: &mut found, smallest: self.smallest }.compute(self.isa);
+                Row { row: line, found: &mut found, smallest: self.smallest, pauses }.compute(self.isa);
                 *output = position(found);
             }
         });

@@ -5,6 +5,7 @@ use crate::backend::cpu::copy::cost;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::{SmallVec, smallvec};
 
 type Few<T> = SmallVec<[T; 4]>;
@@ -53,7 +54,7 @@ impl Kernel for Joined {
                 for &(bytes, run) in &parts {
                     let (part, rest) = row.split_at_mut(run);
                     if let Some(bytes) = bytes {
-                        part.copy_from_slice(&bytes[(first + i) * run..][..run]);
+                        looks::copy(&bytes[(first + i) * run..][..run], part);
                     }
                     row = rest;
                 }

@@ -6,6 +6,7 @@ use super::stored::for_each_stored_piece;
 use super::{Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks::Looking;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 
@@ -63,7 +64,7 @@ impl Kernel for Chain {
         for_each_stored_piece(self.isa, arguments.output(), self.row, cost, |first, piece| {
             for (i, row) in piece.chunks_mut(self.row).enumerate() {
                 let start = (first + i) * self.row;
-                for (j, strip) in row.chunks_mut(STRIP).enumerate() {
+                for (j, strip) in row.chunks_mut(STRIP).enumerate().looking_if_long(STRIP) {
                     let column = j * STRIP;
                     let place = start + column;
                     input.part(place..place + strip.len()).copy_to(self.isa, strip);

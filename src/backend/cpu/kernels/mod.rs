@@ -33,6 +33,8 @@ mod memory;
 #[cfg(test)]
 mod order_tests;
 mod panels;
+#[cfg(test)]
+mod pause_tests;
 mod plain;
 pub mod pool;
 mod product;

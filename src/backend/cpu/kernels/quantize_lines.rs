@@ -8,9 +8,10 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType::{Float32, Int8};
 use crate::graph::ops::elementwise::DequantizeLinear;
-use crate::graph::ops::quantized::of_magnitude;
+use crate::graph::ops::quantized::{extremes, of_magnitude};
 use crate::graph::{Op, OperandId};
-use smallvec::smallvec;
+use crate::looks;
+use smallvec::{SmallVec, smallvec};
 use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::{Quantize, Scale, Steps, range};
 
@@ -67,7 +68,9 @@ impl Kernel for Lines {
                 for_each_piece(scales, 1, length, |first, scales| {
                     let lines = numbers[first * length..].chunks_exact(length);
                     for (scale, line) in scales.iter_mut().zip(lines) {
-                        let [least, most] = range(isa, line);
+                        let of_parts: SmallVec<[f32; 2]> =
+                            looks::parts(length).flat_map(|part| range(isa, &line[part])).collect();
+                        let [least, most] = extremes(&of_parts);
                         *scale = of_magnitude(if least.is_nan() { least } else { most.max(-least) });
                     }
                 });
@@ -75,7 +78,9 @@ impl Kernel for Lines {
                     let lines = numbers[first * length..].chunks_exact(length).zip(&scales[first..]);
                     for (bytes, (numbers, scale)) in bytes.chunks_exact_mut(length).zip(lines) {
                         let steps = Steps { divisor: Divisor::new(*scale, [-127.0, 127.0]), zero: 0 };
-                        Quantize { numbers, bytes, steps }.compute(isa);
+                        for part in looks::parts(length) {
+                            Quantize { numbers: &numbers[part.clone()], bytes: &mut bytes[part], steps }.compute(isa);
+                        }
                     }
                 });
             }
@@ -85,7 +90,10 @@ impl Kernel for Lines {
                 for_each_piece(arguments.output().elements::<f32>(), length, length, |first, numbers| {
                     for (line, numbers) in (first..).zip(numbers.chunks_exact_mut(length)) {
                         let (integers, zero) = (&integers[line * length..][..length], integer(Int8, zeros.bytes()[line]));
-                        Scale { integers, numbers, scale: scales[line], zero }.compute(isa);
+                        for part in looks::parts(length) {
+                            let (integers, numbers) = (&integers[part.clone()], &mut numbers[part]);
+                            Scale { integers, numbers, scale: scales[line], zero }.compute(isa);
+                        }
                     }
                 });
             }

@@ -12,6 +12,7 @@ use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::ops::pool::Pool2dKind;
 use crate::graph::ops::reduce::ReduceKind;
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::reduction::axes::{self, Kind};
@@ -120,7 +121,7 @@ impl Reduction {
 
     fn axes(&self) -> axes::Reduction<'_> {
         let Reduction { kind, run, count, .. } = *self;
-        axes::Reduction { kind, kept: &self.kept, reduced: &self.reduced, run, count }
+        axes::Reduction { kind, kept: &self.kept, reduced: &self.reduced, run, count, pauses: looks::pauses(count) }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::movement::Transpose;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::simd::MOST_LANES;
@@ -33,7 +34,8 @@ impl Kernel for Reorder {
         // A quarter of a nanosecond for each number.
         for_each_piece(output, unit, unit.div_ceil(4), |first, output| {
             let first = first * self.together;
-            Rows { input, rows, columns, first, output }.compute(self.isa);
+            let pauses = looks::pauses(output.len());
+            Rows { input, rows, columns, first, output, pauses }.compute(self.isa);
         });
     }
 }

@@ -6,6 +6,7 @@ use super::{Accepted, Bf16Support, Built, Implementation, Kernel, Problem, Rejec
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::softmax::rows;
@@ -59,7 +60,8 @@ impl Kernel for SoftmaxRows {
         for_each_stored_piece(self.isa, arguments.output(), self.length, 2 * self.length, |first, piece| {
             let first = first * self.length;
             with_numbers(self.isa, input.part(first..first + piece.len()), |input| {
-                rows::SoftmaxRows { input, output: piece, length: self.length }.compute(self.isa);
+                let pauses = looks::pauses(self.length);
+                rows::SoftmaxRows { input, output: piece, length: self.length, pauses }.compute(self.isa);
             });
         });
     }
@@ -106,9 +108,10 @@ impl Kernel for LayerNormalizationRows {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale, bias) = (arguments.input(self.input).stored(), self.scale.map(elements), self.bias.map(elements));
         for_each_stored_piece(self.isa, arguments.output(), self.length, self.length, |first, piece| {
+            let pauses = looks::pauses(self.length);
             for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
                 with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
-                    rows::NormalizedRow { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+                    rows::NormalizedRow { input, output, scale, bias, epsilon: self.epsilon, pauses }.compute(self.isa);
                 });
             }
         });
@@ -139,9 +142,10 @@ impl Kernel for RmsNormalizationRows {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale) = (arguments.input(self.input).stored(), self.scale.map(elements));
         for_each_stored_piece(self.isa, arguments.output(), self.length, self.length, |first, piece| {
+            let pauses = looks::pauses(self.length);
             for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
                 with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
-                    rows::RmsRow { input, output, scale, epsilon: self.epsilon }.compute(self.isa);
+                    rows::RmsRow { input, output, scale, epsilon: self.epsilon, pauses }.compute(self.isa);
                 });
             }
         });
@@ -184,11 +188,12 @@ impl Kernel for InstanceNormalizationPlanes {
         let elements = |id| arguments.input(id).elements::<f32>();
         let (input, scale, bias) = (arguments.input(self.input).stored(), self.scale.map(elements), self.bias.map(elements));
         for_each_stored_piece(self.isa, arguments.output(), self.length, self.length / 4, |first, piece| {
+            let pauses = looks::pauses(self.length);
             for (number, output) in (first..).zip(piece.chunks_exact_mut(self.length)) {
                 let channel = number % self.channels;
                 let (scale, bias) = (scale.map_or(1.0, |scale| scale[channel]), bias.map_or(0.0, |bias| bias[channel]));
                 with_numbers(self.isa, input.part(number * self.length..(number + 1) * self.length), |input| {
-                    rows::NormalizedChannel { input, output, scale, bias, epsilon: self.epsilon }.compute(self.isa);
+                    rows::NormalizedChannel { input, output, scale, bias, epsilon: self.epsilon, pauses }.compute(self.isa);
                 });
             }
         });

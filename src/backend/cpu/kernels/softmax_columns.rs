@@ -6,6 +6,7 @@ use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, SharedOutp
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::softmax::columns::{Columns, LINES, ShortRows};
@@ -65,8 +66,9 @@ impl Kernel for SoftmaxColumns {
         for_each_job(matrices * of_matrix, input.len() / 2, |job| {
             let (matrix, first) = (job / of_matrix, job % of_matrix * COLUMNS_OF_BLOCK);
             let count = COLUMNS_OF_BLOCK.min(columns - first);
+            let (output, pauses) = (&output, looks::pauses(rows * count));
             // SAFETY: jobs have different columns or matrices.
-            unsafe { Columns { input, output: &output, matrix, rows, columns, first, count }.compute(self.isa) }
+            unsafe { Columns { input, output, matrix, rows, columns, first, count, pauses }.compute(self.isa) }
         });
     }
 }

@@ -4,6 +4,7 @@
 use super::with_scratch;
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::ViewMut;
+use crate::looks;
 use webnn_kernels::bf16::narrow::{Stored, round_line};
 use webnn_kernels::isa::Isa;
 
@@ -28,7 +29,9 @@ pub fn for_each_stored_piece(
             for (number, part) in piece.chunks_mut(units * unit).enumerate() {
                 let numbers = &mut scratch[..part.len()];
                 body(first + number * units, numbers);
-                round_line(isa, numbers, part);
+                for range in looks::parts(part.len()) {
+                    round_line(isa, &numbers[range.clone()], &mut part[range]);
+                }
             }
         });
     });
@@ -39,7 +42,9 @@ pub fn with_numbers<R>(isa: &Isa, stored: Stored<'_>, body: impl FnOnce(&[f32]) 
     match stored {
         Stored::Float32(numbers) => body(numbers),
         Stored::Bf16(bits) => with_scratch(bits.len(), |scratch| {
-            stored.copy_to(isa, scratch);
+            for range in looks::parts(scratch.len()) {
+                stored.part(range.clone()).copy_to(isa, &mut scratch[range]);
+            }
             body(scratch)
         }),
     }

@@ -106,13 +106,13 @@ impl Lines {
         let mut beside = 0;
         for number in (0..rows).looking(row * COST) {
             let from = first + number * row;
-            for (i, &index) in indices[from..from + row].iter().enumerate().looking_if_long(COST) {
+            indices[from..from + row].iter().enumerate().looking_if_long(COST).for_each(|(i, &index)| {
                 // What is below the range becomes more than any.
                 let place = valid(index.into(), size).wrapping_sub(begin);
                 if place < *range {
                     combine(beside + i * step + place * strides[*axis], from + i, 1);
                 }
-            }
+            });
             for d in (0..position.len()).rev() {
                 let step = if d == 0 { 0 } else { strides[axis + d] };
                 position[d] += 1;
@@ -161,16 +161,16 @@ impl Slices {
         let targets = scratch::collected(count, (0..count).looking(COST).map(|i| indices.place(i, dimensions) as u32));
         let mut starts = scratch::filled(0u32, slices + 1);
         targets.iter().looking(COST).for_each(|&target| starts[target as usize + 1] += 1);
-        for i in (0..slices).looking(1) {
+        (0..slices).looking(1).for_each(|i| {
             starts[i + 1] += starts[i];
-        }
+        });
         let mut next = scratch::collected(slices, starts[..slices].iter().copied());
         let mut numbers = scratch::filled(0u32, count);
-        for (number, &target) in targets.iter().enumerate().looking(COST) {
+        targets.iter().enumerate().looking(COST).for_each(|(number, &target)| {
             let place = &mut next[target as usize];
             numbers[*place as usize] = number as u32;
             *place += 1;
-        }
+        });
         Slices { run, starts, numbers }
     }
 }

@@ -37,6 +37,21 @@ fn find<T: Element, P: Element>(
     let is_nan = |x: T| x.partial_cmp(&x).is_none();
     let wins = |x: T, best: T| better(x, best) || is_nan(x) && !is_nan(best);
     let block = axis.size * axis.run;
+    if axis.run == 1 {
+        return for_each_piece(output, 1, block, |first, piece| {
+            for (found, line) in piece.iter_mut().zip(input[first * block..].chunks_exact(block)) {
+                let mut best = (0, line[0]);
+                for part in looks::parts(line.len()) {
+                    for (i, &x) in part.clone().zip(&line[part]) {
+                        if wins(x, best.1) {
+                            best = (i, x);
+                        }
+                    }
+                }
+                *found = position(best.0);
+            }
+        });
+    }
     for_each_piece(output, axis.run, block, |first, piece| {
         let blocks = input[first * block..].chunks_exact(block);
         for (positions, block) in piece.chunks_exact_mut(axis.run).zip(blocks) {
@@ -44,13 +59,13 @@ fn find<T: Element, P: Element>(
             let (initial, rows) = block.split_at(axis.run);
             let mut best = scratch::collected(axis.run, initial.iter().copied());
             looks::fill(positions, position(0));
-            for (i, row) in rows.chunks_exact(axis.run).enumerate().looking(2 * axis.run) {
-                for ((found, best), &x) in positions.iter_mut().zip(&mut best).zip(row).looking_if_long(2) {
+            rows.chunks_exact(axis.run).enumerate().looking(2 * axis.run).for_each(|(i, row)| {
+                positions.iter_mut().zip(&mut best).zip(row).looking_if_long(2).for_each(|((found, best), &x)| {
                     if wins(x, *best) {
                         (*found, *best) = (position(i + 1), x);
                     }
-                }
-            }
+                });
+            });
         }
     });
 }

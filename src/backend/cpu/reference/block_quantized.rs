@@ -54,10 +54,10 @@ pub fn block_quantized_matmul(op: &BlockQuantizedMatmul, arguments: &mut Argumen
         for (i, output) in piece.chunks_exact_mut(rows).enumerate() {
             expand(first + i, &mut expanded);
             let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[first + i]));
-            for (output, row) in output.iter_mut().zip(left.chunks_exact(depth)).looking_if_long(depth) {
+            output.iter_mut().zip(left.chunks_exact(depth)).looking_if_long(depth).for_each(|(output, row)| {
                 let sum: f64 = row.iter().zip(&expanded).map(|(&x, w)| f64::from(x) * w).sum();
                 *output = (sum + bias) as f32;
-            }
+            });
         }
     });
     arguments.output().fill_f32(|output| {

@@ -72,14 +72,14 @@ impl<A: Copy + Send + Sync, L: Sync, C: Sync, F: Sync> Scan<A, L, C, F> {
             let mut totals = scratch::filled(self.none, axis.run);
             for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
                 totals.fill(self.none);
-                for i in (0..axis.size).looking(axis.run) {
+                (0..axis.size).looking(axis.run).for_each(|i| {
                     let position = if self.reversed { axis.size - 1 - i } else { i };
                     let row = position * axis.run..(position + 1) * axis.run;
                     let elements = output[row.clone()].iter_mut().zip(&input[row]).zip(&mut totals);
-                    for ((output, &x), total) in elements.looking_if_long(1) {
+                    elements.looking_if_long(1).for_each(|((output, &x), total)| {
                         *output = self.next(total, x);
-                    }
-                }
+                    });
+                });
             }
         });
     }
@@ -94,13 +94,13 @@ impl<A: Copy + Send + Sync, L: Sync, C: Sync, F: Sync> Scan<A, L, C, F> {
         let groups = output.chunks_exact_mut(COUNT * length).zip(input.chunks_exact(COUNT * length));
         for (output, input) in groups {
             let mut totals = [self.none; COUNT];
-            for i in (0..length).looking_if_long(COUNT) {
+            (0..length).looking_if_long(COUNT).for_each(|i| {
                 let position = if self.reversed { length - 1 - i } else { i };
                 for (line, total) in totals.iter_mut().enumerate() {
                     let place = line * length + position;
                     output[place] = self.next(total, input[place]);
                 }
-            }
+            });
         }
     }
 

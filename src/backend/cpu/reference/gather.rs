@@ -124,12 +124,12 @@ fn gather_in_lines<const CHECKED: bool>(
             let mut are_within = true;
             for (number, line) in (first..).zip(piece.chunks_exact_mut(to)) {
                 let (input, indices) = (&input[number * from..][..from], &indices[number * distance..][..to]);
-                for (to, &index) in line.iter_mut().zip(indices).looking_if_long(2) {
+                line.iter_mut().zip(indices).looking_if_long(2).for_each(|(to, &index)| {
                     match index_of::<CHECKED>(index.into(), from) {
                         Some(place) => *to = input[place],
                         None => are_within = false,
                     }
-                }
+                });
             }
             if !are_within {
                 within.store(false, Ordering::Relaxed);
@@ -163,12 +163,11 @@ fn gather_in_rows<const CHECKED: bool>(
             let mut are_within = true;
             for (number, row) in (first..).zip(piece.chunks_exact_mut(run)) {
                 let input = &input[number / rows * size * run..][..size * run];
-                for (column, (to, &index)) in row.iter_mut().zip(&indices[number * run..][..run]).enumerate().looking_if_long(2) {
-                    match index_of::<CHECKED>(index.into(), size) {
-                        Some(place) => *to = input[place * run + column],
-                        None => are_within = false,
-                    }
-                }
+                let elements = row.iter_mut().zip(&indices[number * run..][..run]).enumerate();
+                elements.looking_if_long(2).for_each(|(column, (to, &index))| match index_of::<CHECKED>(index.into(), size) {
+                    Some(place) => *to = input[place * run + column],
+                    None => are_within = false,
+                });
             }
             if !are_within {
                 within.store(false, Ordering::Relaxed);

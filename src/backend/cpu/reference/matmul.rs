@@ -108,10 +108,10 @@ pub fn gemm(op: &Gemm, arguments: &mut Arguments<'_, '_>) {
         }
         for_each_piece(output, columns, columns, |first, piece| {
             for (i, output) in piece.chunks_exact_mut(columns).enumerate() {
-                for (j, output) in output.iter_mut().enumerate().looking_if_long(1) {
+                output.iter_mut().enumerate().looking_if_long(1).for_each(|(j, output)| {
                     let c = c.map_or(0.0, |c| beta * c.elements[(first + i) * c.strides[0] + j * c.strides[1]] as f64);
                     *output = (alpha * *output as f64 + c) as f32;
-                }
+                });
             }
         });
     });

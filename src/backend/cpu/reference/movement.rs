@@ -166,12 +166,18 @@ fn pad_units<T: Pod + Send + Sync>(op: &Pad, shape: &[usize], input: &[T], value
             };
             let input = &input[from..][..size * run];
             looks::copy(input, &mut output[before * run..][..size * run]);
-            for position in (0..before).chain(before + size..row / run).looking(run) {
-                let output = &mut output[position * run..][..run];
-                match padded_from(op.mode, position, before, size) {
-                    Some(position) => looks::copy(&input[position * run..][..run], output),
-                    None => looks::fill(output, value),
+            for sides in [0..before, before + size..row / run] {
+                if op.mode == PaddingMode::Constant {
+                    looks::fill(&mut output[sides.start * run..sides.end * run], value);
+                    continue;
                 }
+                sides.looking_if_long(run).for_each(|position| {
+                    let output = &mut output[position * run..][..run];
+                    match padded_from(op.mode, position, before, size) {
+                        Some(position) => looks::copy(&input[position * run..][..run], output),
+                        None => looks::fill(output, value),
+                    }
+                });
             }
         }
     });

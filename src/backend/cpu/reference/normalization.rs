@@ -111,10 +111,10 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
                     let normals: Vec<Normal> =
                         scratch::collected(channels, statistics.map(|(channel, statistics)| normal(channel, statistics)));
                     let pixels = output.chunks_exact_mut(channels).zip(input.chunks_exact(channels));
-                    for (output, input) in pixels.looking_if_long(channels) {
+                    pixels.looking_if_long(channels).for_each(|(output, input)| {
                         let elements = input.iter().zip(&normals);
                         output.iter_mut().zip(elements).for_each(|(output, (&x, normal))| *output = normal.of(x));
-                    }
+                    });
                 }
             }),
         }
@@ -125,16 +125,16 @@ pub fn instance_normalization(op: &InstanceNormalization, arguments: &mut Argume
 fn channel_statistics<T: Float>(input: &[T], channels: usize, epsilon: f64) -> Vec<Statistics> {
     let count = (input.len() / channels) as f64;
     let mut means = scratch::zeroed::<f64>(channels);
-    for pixel in input.chunks_exact(channels).looking(channels) {
+    input.chunks_exact(channels).looking(channels).for_each(|pixel| {
         means.iter_mut().zip(pixel).for_each(|(sum, x)| *sum += x.to_f64());
-    }
+    });
     means.iter_mut().for_each(|sum| *sum /= count);
     let mut variances = scratch::zeroed::<f64>(channels);
-    for pixel in input.chunks_exact(channels).looking(channels) {
+    input.chunks_exact(channels).looking(channels).for_each(|pixel| {
         for ((sum, mean), x) in variances.iter_mut().zip(&means).zip(pixel) {
             *sum += (x.to_f64() - mean) * (x.to_f64() - mean);
         }
-    }
+    });
     let statistics = means.into_iter().zip(variances).map(|(mean, sum)| Statistics::new(mean, sum / count, epsilon));
     scratch::collected(channels, statistics)
 }
@@ -181,9 +181,9 @@ impl OverAxes<'_> {
                 let input = elements[first * count..].chunks_exact(count);
                 for (output, input) in piece.chunks_exact_mut(count).zip(input) {
                     let statistics = self.statistics(input.iter().copied(), count, epsilon);
-                    for (i, (output, &x)) in output.iter_mut().zip(input).enumerate().looking_if_long(1) {
+                    output.iter_mut().zip(input).enumerate().looking_if_long(1).for_each(|(i, (output, &x))| {
                         *output = normal(statistics, i).of(x);
-                    }
+                    });
                 }
             });
             return;
@@ -193,9 +193,9 @@ impl OverAxes<'_> {
         for first in self::places(input.shape, &kept) {
             let elements_there = places.iter().map(|place| elements[first + place]);
             let statistics = self.statistics(elements_there, count, epsilon);
-            for (i, place) in places.iter().enumerate().looking(1) {
+            places.iter().enumerate().looking(1).for_each(|(i, place)| {
                 output[first + place] = normal(statistics, i).of(elements[first + place]);
-            }
+            });
         }
     }
 

@@ -90,10 +90,10 @@ pub fn copy_strided(from: &[f32], stride: usize, into: &mut [f32]) {
     } else {
         // A stride of 0 repeats the one element.
         let mut place = 0;
-        for element in into.iter_mut().looking_if_long(1) {
+        into.iter_mut().looking_if_long(1).for_each(|element| {
             *element = from[place];
             place += stride;
-        }
+        });
     }
 }
 
@@ -166,9 +166,9 @@ fn add_block(
         panel.fill(0.0);
         for r in 0..rows {
             left.read_row(first_row + r, &mut row);
-            for (group, &element) in panel.chunks_exact_mut(ROWS).zip(&row).looking_if_long(1) {
+            panel.chunks_exact_mut(ROWS).zip(&row).looking_if_long(1).for_each(|(group, &element)| {
                 group[r] = element;
-            }
+            });
         }
         for (j, right) in packed.chunks_exact(size.depth * COLUMNS).enumerate() {
             let sums = multiply_panels(&panel, right);

@@ -43,9 +43,9 @@ pub fn quantized_matmul(op: &QuantizedMatmul, arguments: &mut Arguments<'_, '_>)
             for k in (0..depth).looking_if_long(columns) {
                 let factor = left(row * depth + k) - zeros_a[row];
                 let line = (matrix * depth + k) * columns;
-                for (j, (sum, zero)) in output.iter_mut().zip(zeros).enumerate().looking_if_long(1) {
+                output.iter_mut().zip(zeros).enumerate().looking_if_long(1).for_each(|(j, (sum, zero))| {
                     *sum = sum.wrapping_add(factor * (right(line + j) - zero));
-                }
+                });
             }
         }
     });
@@ -60,9 +60,9 @@ pub fn dynamic_quantize_linear(op: &DynamicQuantizeLinear, arguments: &mut Argum
     let [output, scales, zero_points] = arguments.outputs() else { unreachable!("there are three outputs") };
     scales.elements::<f32>()[0] = scale;
     zero_points.bytes[0] = zero_point;
-    for (byte, x) in output.bytes.iter_mut().zip(numbers).looking(1) {
+    output.bytes.iter_mut().zip(numbers).looking(1).for_each(|(byte, x)| {
         *byte = ((x / scale).round_ties_even() + f32::from(zero_point)).clamp(0.0, 255.0) as u8;
-    }
+    });
 }
 
 pub fn quantize_along(op: &QuantizeAlong, arguments: &mut Arguments<'_, '_>) {
@@ -74,10 +74,10 @@ pub fn quantize_along(op: &QuantizeAlong, arguments: &mut Arguments<'_, '_>) {
     for (i, scale) in scales.elements::<f32>().iter_mut().enumerate() {
         let place = |k: usize| (i / inner * size + k) * inner + i % inner;
         *scale = of_magnitude(magnitude((0..size).looking(1).map(|k| numbers[place(k)])));
-        for k in (0..size).looking(1) {
+        (0..size).looking(1).for_each(|k| {
             let steps = (numbers[place(k)] / *scale).round_ties_even();
             output.bytes[place(k)] = (steps.clamp(-127.0, 127.0) as i8).cast_unsigned();
-        }
+        });
     }
 }
 

@@ -80,9 +80,9 @@ fn state(arguments: &mut Arguments<'_, '_>, id: Option<OperandId>) -> Vec<f32> {
 /// Writes values to an output from an element on.
 fn write(output: &mut ViewMut<'_>, first: usize, values: &[f32]) {
     with_float!(output.data_type, T => {
-        for (element, &value) in output.elements::<T>()[first..].iter_mut().zip(values).looking(1) {
+        output.elements::<T>()[first..].iter_mut().zip(values).looking(1).for_each(|(element, &value)| {
             *element = T::from_f32(value);
-        }
+        });
     })
 }
 
@@ -306,9 +306,9 @@ impl LstmUnits<'_> {
                 *next_hidden = (o * activate(state_activation, new_cell)) as f32;
             }
         });
-        for ((hidden, cell), (next_hidden, next_cell)) in hidden.iter_mut().zip(cell).zip(next).looking(1) {
+        hidden.iter_mut().zip(cell).zip(next).looking(1).for_each(|((hidden, cell), (next_hidden, next_cell))| {
             (*hidden, *cell) = (next_hidden, next_cell);
-        }
+        });
     }
 }
 

@@ -116,11 +116,11 @@ impl Reduction<'_, '_, '_> {
                 let base = place(position, kept);
                 totals.clear();
                 totals.resize(length, *identity);
-                for offset in offsets.iter().looking(length) {
+                offsets.iter().looking(length).for_each(|offset| {
                     for (total, &x) in totals.iter_mut().zip(&input[base + offset..][..length]) {
                         *total = combine(*total, lift(x));
                     }
-                }
+                });
                 let (outputs, others) = rest.split_at_mut(length);
                 outputs.iter_mut().zip(&totals).for_each(|(output, &total)| *output = finish(total));
                 position += length;

@@ -70,7 +70,7 @@ impl Grid {
         from_f64: impl Fn(f64) -> T + Sync,
     ) {
         self.for_each_row(output, 4, |[a, b, c], row| {
-            for (output, &d) in row.iter_mut().zip(&self.axes[3]).looking_if_long(4) {
+            row.iter_mut().zip(&self.axes[3]).looking_if_long(4).for_each(|(output, &d)| {
                 let places = [a, b, c, d];
                 let (y, x) = (places[y_axis], places[x_axis]);
                 // Along the other two axes, positions are the input's own.
@@ -82,7 +82,7 @@ impl Grid {
                 };
                 let along_x = |y| between(x.fraction, value(y, x.below), &|| value(y, x.above));
                 *output = from_f64(between(y.fraction, along_x(y.below), &|| along_x(y.above)));
-            }
+            });
         });
     }
 }

@@ -34,9 +34,9 @@ fn scatter_runs(input: View<'_>, updates: View<'_>, output: &mut ViewMut<'_>, ru
     with_unit!(input.data_type, T => {
         let output = output.units::<T>();
         Strided::dense(input.shape).copy(input.units::<T>(), output);
-        for (i, update) in updates.units::<T>().chunks_exact(run).enumerate().looking(COST + run) {
+        updates.units::<T>().chunks_exact(run).enumerate().looking(COST + run).for_each(|(i, update)| {
             looks::copy(update, &mut output[to(i) * run..][..run]);
-        }
+        });
     })
 }
 

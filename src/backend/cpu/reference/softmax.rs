@@ -26,24 +26,24 @@ fn typed<T: Float>(input: &[T], axis: Axis, output: &mut [T]) {
         let mut sums = scratch::zeroed(axis.run);
         for (output, input) in piece.chunks_exact_mut(block).zip(input[first * block..].chunks_exact(block)) {
             greatest.fill(f64::NEG_INFINITY);
-            for row in input.chunks_exact(axis.run).looking_if_long(axis.run) {
+            input.chunks_exact(axis.run).looking_if_long(axis.run).for_each(|row| {
                 greatest.iter_mut().zip(row).looking_if_long(1).for_each(|(greatest, x)| *greatest = greatest.max(x.to_f64()));
-            }
+            });
             // Differences to the greatest value do not overflow. What is not a number stays it here and spoils the sum.
             sums.fill(0.0);
             let rows = input.chunks_exact(axis.run).zip(exponentials.chunks_exact_mut(axis.run));
-            for (row, exponentials) in rows.looking_if_long(axis.run * COST) {
-                for i in looks::parts(axis.run).flatten() {
+            rows.looking_if_long(axis.run * COST).for_each(|(row, exponentials)| {
+                looks::parts(axis.run).flatten().for_each(|i| {
                     exponentials[i] = (row[i].to_f64() - greatest[i]).exp();
                     sums[i] += exponentials[i];
-                }
-            }
+                });
+            });
             let rows = output.chunks_exact_mut(axis.run).zip(exponentials.chunks_exact(axis.run));
-            for (row, exponentials) in rows.looking_if_long(axis.run) {
-                for i in looks::parts(axis.run).flatten() {
+            rows.looking_if_long(axis.run).for_each(|(row, exponentials)| {
+                looks::parts(axis.run).flatten().for_each(|i| {
                     row[i] = T::from_f64(exponentials[i] / sums[i]);
-                }
-            }
+                });
+            });
         }
     });
 }

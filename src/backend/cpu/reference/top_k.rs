@@ -81,9 +81,9 @@ fn find<T: Ranked>(input: &[T], axis: Axis, count: usize, largest: bool, output:
         for (positions, block) in piece.chunks_exact_mut(block_of_output).zip(blocks) {
             for column in 0..axis.run {
                 choose(block[column..].iter().step_by(axis.run).copied(), count, largest, &mut best, room);
-                for (row, &place) in best.iter().enumerate().looking_if_long(1) {
+                best.iter().enumerate().looking_if_long(1).for_each(|(row, &place)| {
                     positions[row * axis.run + column] = T::position(place).into();
-                }
+                });
             }
         }
     });
@@ -116,9 +116,9 @@ fn take<T: Element>(input: &[T], axis: Axis, count: usize, positions: &[i64], ou
         let blocks =
             input[first * block..].chunks_exact(block).zip(positions[first * block_of_output..].chunks_exact(block_of_output));
         for (values, (block, positions)) in piece.chunks_exact_mut(block_of_output).zip(blocks) {
-            for (i, (value, &position)) in values.iter_mut().zip(positions).enumerate().looking_if_long(1) {
+            values.iter_mut().zip(positions).enumerate().looking_if_long(1).for_each(|(i, (value, &position))| {
                 *value = block[position as usize * axis.run + i % axis.run];
-            }
+            });
         }
     });
 }

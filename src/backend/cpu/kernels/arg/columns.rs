@@ -7,6 +7,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::arg::ArgKind;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::arg::Columns;
 use webnn_kernels::isa::Isa;
@@ -69,7 +70,9 @@ impl ArgColumns {
             let count = COLUMNS_OF_BLOCK.min(columns - first);
             let mut found = [0.0; COLUMNS_OF_BLOCK];
             let matrix_input = &input[matrix * rows * columns..][..rows * columns];
-            Columns { matrix: matrix_input, rows, columns, first, found: &mut found[..count], smallest }.compute(self.isa);
+            let pauses = looks::pauses(rows * count);
+            Columns { matrix: matrix_input, rows, columns, first, found: &mut found[..count], smallest, pauses }
+                .compute(self.isa);
             let start = matrix * columns + first;
             let to = output.from(start, start + count);
             for (i, &found) in found[..count].iter().enumerate() {

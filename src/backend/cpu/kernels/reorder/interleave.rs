@@ -7,6 +7,7 @@ use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::Arguments;
 use crate::backend::strided::{Dimension, Dimensions, Strided};
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::smallvec;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::transpose::Interleaved;
@@ -50,7 +51,8 @@ impl Kernel for Interleave {
         for_each_piece(arguments.output().elements::<f32>(), row, row.div_ceil(4), |first, output| {
             let mut places = Places::new(0, &self.outer, first);
             let &Interleave { lines, length, stride, .. } = self;
-            Interleaved { input, lines, length, stride, next: &mut || places.advance(), output }.compute(self.isa);
+            let (next, pauses) = (&mut || places.advance(), looks::pauses(row));
+            Interleaved { input, lines, length, stride, next, output, pauses }.compute(self.isa);
         });
     }
 }
