@@ -256,6 +256,7 @@ describe('options', () => {
       }
       return undefined;
     };
+    for (const sequences of [0, 1025, 1e9]) expect(refused(model(), [1], { sequences })).toMatch(`options: sequences: found ${sequences}, allowed a whole number from 1 to 1024`);
     expect(refused({}, [1])).toBe('generate: model: found an object, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime');
     expect(refused(model(), 'text')).toMatch("ids: found 'text', allowed an array of tokens, or an array of those");
     expect(refused(model(), ['1', '2'])).toMatch('ids: found an array of strings, allowed an array of tokens');

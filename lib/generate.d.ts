@@ -83,7 +83,7 @@ export interface GenerateOptions {
   stop?: number | bigint | readonly (number | bigint | TokenIds)[];
   /** Called with each token before the next one is computed. If it returns `true`, the sequence ends, for example at a stop string. */
   until?(token: GeneratedToken): boolean | void;
-  /** How many sequences continue each prompt; 1 by default. */
+  /** How many sequences continue each prompt, at most 1024; 1 by default. */
   sequences?: number;
   /**
    * Reads the logits of the next token, and changes them in place or returns others. For a grammar, set the logits of forbidden tokens to

@@ -53,6 +53,8 @@ const NUMBERS = {
 
 /** They are searched one by one. */
 const MOST_TOP = 100;
+/** More sequences for a prompt are a mistake: each takes memory before the first token. */
+const MOST_SEQUENCES = 1024;
 
 const KNOWN = new Set([...Object.keys(NUMBERS), 'adapter', 'bias', 'cache', 'cacheType', 'constraint', 'embed', 'encoder', 'features', 'inputs', 'logits', 'maxNewTokens', 'priority', 'seed', 'sequences', 'signal', 'speculate', 'stop', 'timeout', 'topLogprobs', 'until', 'withoutPast']);
 
@@ -73,10 +75,11 @@ function readOptions(label, options = {}) {
     const value = options[name] ?? usual;
     return typeof value === 'number' && fits(value) ? value : fail(label, name, value, allowed);
   });
-  const whole = (name, usual, first) => {
+  const whole = (name, usual, first, last = Number.MAX_SAFE_INTEGER) => {
     const value = options[name] ?? usual;
     if (value === Infinity && name === 'maxNewTokens') return value;
-    return Number.isSafeInteger(value) && value >= first ? value : fail(label, name, value, `a whole number from ${first}`);
+    const fits = Number.isSafeInteger(value) && value >= first && value <= last;
+    return fits ? value : fail(label, name, value, `a whole number from ${first}${last < Number.MAX_SAFE_INTEGER ? ` to ${last}` : ''}`);
   };
   const { signal, adapter, cache, inputs = {} } = options;
   if (signal !== undefined && !isSignal(signal)) fail(label, 'signal', signal, 'an AbortSignal');
@@ -85,7 +88,7 @@ function readOptions(label, options = {}) {
   if (inputs === null || typeof inputs !== 'object') fail(label, 'inputs', inputs, 'values by the names of the inputs');
   return {
     most: whole('maxNewTokens', 256, 0),
-    count: whole('sequences', 1, 1),
+    count: whole('sequences', 1, 1, MOST_SEQUENCES),
     numbers,
     seed: options.seed === undefined ? -1 : whole('seed', 0, 0),
     bias: readBias(label, options.bias),
