@@ -51,6 +51,7 @@ const addons = [path.join(root, 'native'), path.join(root, 'packages', 'constrai
   .flatMap((folder) => readdirSync(folder).map((name) => path.join(folder, name)))
   .filter((file) => file.endsWith('.node'));
 
+// The symbols are read from ELF, which other systems do not have.
 (process.platform === 'linux' ? test : test.skip)('addons want nothing of an allocator but memory', () => {
   expect(addons.length).toBeGreaterThan(0);
   for (const file of addons) {
