@@ -6,7 +6,7 @@ const { setImmediate: immediate, setTimeout: timeout } = require('node:timers/pr
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
-const { LONGEST, TOKENS, decoder, halved, withGreatest } = require('./generate/decoders.js');
+const { LONGEST, TOKENS, decoder, dynamicallyQuantized, halved, withGreatest } = require('./generate/decoders.js');
 const { generator, seed } = require('./onnx/random.js');
 
 // Masks and attention in basic operators, contributed ones, weights of 4 bits; states; prompts that are one step.
@@ -240,8 +240,13 @@ test.each([...HALVED, ['TensorScatter', () => decoder('TensorScatter')]])('steps
   model.destroy();
 });
 
-test('a model with a graph for each length says why its steps do not run together', async () => {
-  const model = await loadOnnx(context, withGreatest(decoder('concat')));
+const APART = [
+  ['a graph for each length', () => withGreatest(decoder('concat')), 'a graph for each length'],
+  ['a scale for all numbers of a product', () => dynamicallyQuantized(decoder('concat')), 'no product with weights can be computed once for all sequences: their operands are made by dynamicQuantizeLinear'],
+];
+
+test.each(APART)('a model with %s says why its steps do not run together', async (label, bytes, said) => {
+  const model = await loadOnnx(context, bytes(), { label });
   const prompts = [[1, 2, 3], [4, 5, 6, 7]];
   const alone = [];
   for (const ids of prompts) alone.push(await ended(model, ids, { maxNewTokens: 12 }));
@@ -251,10 +256,16 @@ test('a model with a graph for each length says why its steps do not run togethe
     expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 12 })))).toEqual(alone);
     expect(await generationUsage(model)).toMatchObject({ steps: 24 * round, runs: 24 * round });
   }
-  expect((await generationUsage(model)).reason).toMatch('a graph for each length');
-  await expect(generationUsage({})).rejects.toThrow('generationUsage: model: found');
+  expect((await generationUsage(model)).reason).toMatch(said);
+  // Nor do they afterwards.
+  const before = await generationUsage(model);
+  expect(await Promise.all(prompts.map((ids) => ended(model, ids, { maxNewTokens: 12 })))).toEqual(alone);
+  const { steps, runs } = await generationUsage(model);
+  expect([steps - before.steps, runs - before.runs]).toEqual([24, 24]);
   model.destroy();
 });
+
+test('a model that is none is refused', () => expect(generationUsage({})).rejects.toThrow('generationUsage: model: found'));
 
 test('a sequence that is longer than the table of positions ends alone', async () => {
   const model = await loadOnnx(context, decoder('GroupQueryAttention'));

@@ -378,6 +378,33 @@ function halved(bytes) {
 }
 
 /**
+ * A decoder whose products with weights are those of integers, with one scale for all numbers of the other operand, as onnxruntime's dynamic
+ * quantization writes them.
+ * @param {Uint8Array} bytes
+ */
+function dynamicallyQuantized(bytes) {
+  const model = ModelProto.toObject(ModelProto.decode(bytes));
+  const { graph } = model;
+  const weights = new Map(graph.initializer.map((one) => [one.name, one]));
+  const quantized = ({ input: [x, name], output: [y] }) => {
+    const { dims, rawData } = weights.get(name);
+    const numbers = new Float32Array(new Uint8Array(rawData).buffer);
+    const scale = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0) / 127;
+    graph.initializer.push(tensor(`${y}_weights`, 'int8', dims.map(Number), Int8Array.from(numbers, (number) => Math.round(number / scale))));
+    graph.initializer.push(tensor(`${y}_of_weights`, 'float', [], Float32Array.of(scale)));
+    return [
+      { opType: 'DynamicQuantizeLinear', input: [x], output: [`${y}_bytes`, `${y}_scale`, `${y}_zero`] },
+      { opType: 'MatMulInteger', input: [`${y}_bytes`, `${y}_weights`, `${y}_zero`], output: [`${y}_sums`] },
+      { opType: 'Cast', input: [`${y}_sums`], output: [`${y}_numbers`], attribute: [{ name: 'to', i: TYPES.float.number, type: 2 }] },
+      { opType: 'Mul', input: [`${y}_scale`, `${y}_of_weights`], output: [`${y}_scales`] },
+      { opType: 'Mul', input: [`${y}_numbers`, `${y}_scales`], output: [y] },
+    ];
+  };
+  graph.node = graph.node.flatMap((node) => (node.opType === 'MatMul' && weights.has(node.input[1]) ? quantized(node) : [node]));
+  return ModelProto.encode(ModelProto.fromObject(model)).finish();
+}
+
+/**
  * The most probable tokens after prompts, as onnxruntime-node gives them in a process of its own: jest's arrays are not those that it
  * takes.
  * @param {{kind: string, prompt: number[], count: number}[]} list
@@ -396,4 +423,4 @@ const ALONE = ['prompts alone'];
 /** Those whose states cannot be gone back in. */
 const WITH_STATES = ['genai with states', 'genai with windows'];
 
-module.exports = { ALONE, HEAD, KINDS, LONGEST, OF_A_SIZE, WITH_STATES, TOKENS, decoder, expected, halved, withGreatest };
+module.exports = { ALONE, HEAD, KINDS, LONGEST, OF_A_SIZE, WITH_STATES, TOKENS, decoder, dynamicallyQuantized, expected, halved, withGreatest };
