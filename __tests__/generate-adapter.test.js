@@ -9,7 +9,7 @@ const { pathToFileURL } = require('node:url');
 const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { Adapter, GenerationCache, generate, generationUsage, loadAdapter } = require('../lib/generate.js');
-const { TOKENS, WIDTH, adapter, adapterFile, decoder } = require('./generate/adapters.js');
+const { LAYERS, TOKENS, WIDTH, adapter, adapterFile, decoder } = require('./generate/adapters.js');
 
 /** A file that the Python package flatbuffers wrote, by the schema of onnxruntime. */
 const WRITTEN = [
@@ -115,13 +115,16 @@ describe('calls with adapters', () => {
   });
 
   test('share the weights of the model', async () => {
-    const own = await loadOnnx(context, decoder(), { overridable: made[0].parameters.map(({ name }) => name) });
+    // Those of no other model, which would count them.
+    const own = await loadOnnx(context, decoder(undefined, 12), { overridable: made[0].parameters.map(({ name }) => name) });
     const weights = [];
-    for (const [i, one] of adapters.entries()) {
-      expect(await idsOf(own, prompts[i], { adapter: one })).toEqual(wanted[i]);
+    // Without an adapter first.
+    for (const [i, one] of [[-1], ...adapters.entries()]) {
+      expect(await idsOf(own, prompts.at(i), one && { adapter: one })).toHaveLength(COUNT);
       const { packed, constants } = own.memoryUsage();
       weights.push({ packed, constants });
     }
+    expect(weights[0].packed).toBeGreaterThanOrEqual(4 * LAYERS * 4 * WIDTH * WIDTH);
     for (const { packed, constants } of weights.slice(1)) {
       expect(packed).toBe(weights[0].packed);
       // Plans for other lengths have constants of their own, which are smaller than a weight.

@@ -15,9 +15,10 @@ const ADAPTED = Array.from({ length: LAYERS }, (_, layer) => [`layers.${layer}.q
 
 /**
  * @param {Record<string, Float32Array>} [merged] what is added to weights, in place of inputs
+ * @param {number} [first] the weights are others by it
  * @returns {Uint8Array}
  */
-function decoder(merged = undefined) {
+function decoder(merged = undefined, first = 11) {
   const nodes = [];
   const initializers = [];
   const inputs = [
@@ -35,7 +36,7 @@ function decoder(merged = undefined) {
     return name;
   };
   const weights = (name, shape, scale = 0.7) => {
-    const seed = [...name].reduce((sum, letter) => (31 * sum + letter.charCodeAt(0)) % 65521, 11);
+    const seed = [...name].reduce((sum, letter) => (31 * sum + letter.charCodeAt(0)) % 65521, first);
     const values = seededNumbers(shape.reduce((a, b) => a * b, 1), scale, seed);
     return constant('float', shape, merged?.[name] ? values.map((x, i) => x + merged[name][i]) : values);
   };
@@ -196,4 +197,4 @@ function adapterFile(parameters, version = 1) {
   return writer.finish(writer.table([{ number: version }, { number: 3 }, { number: 7 }, { offset: list }]), 'TORT');
 }
 
-module.exports = { TOKENS, WIDTH, adapter, adapterFile, decoder };
+module.exports = { LAYERS, TOKENS, WIDTH, adapter, adapterFile, decoder };

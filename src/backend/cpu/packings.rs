@@ -2,11 +2,12 @@
 //! same constants, mostly want them packed alike.
 //!
 //! A packing is known by the step that it is for (the implementation and its instruction set, the operator with its attributes, and what its
-//! constants are), by how it lies in memory, and by its number among the packings of the step. Rows of numbers, such as biases, are known by
+//! constants are), by how it lies in memory, and by its number among the packings of the step. Weights of products do not depend on the operators
+//! that are fused with these: they are known by the operator alone, so a model has them once for steps with an adapter and without one. Rows of numbers, such as biases, are known by
 //! what is in them, and zeros by how many they are. All are kept for as long as a kernel uses them, and no longer.
 //! Where a model has a cache, large packings come from its files, or go there.
 
-use super::dispatch::{Problem, Target};
+use super::dispatch::{Problem, Target, TensorDesc};
 use super::kernels::Caches;
 use crate::disk_cache::{ModelCache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
@@ -115,37 +116,79 @@ struct Building {
 }
 
 struct Step {
-    identity: u128,
+    identity: Identity,
     /// How many packings it has had.
     number: usize,
     /// Bytes of all these, which are counted here.
     counted: usize,
 }
 
+impl Step {
+    /// The key of its next packing.
+    fn next(&mut self, known_by: impl FnOnce(&Identity) -> u128, layout: &[usize], length: usize) -> Key {
+        self.counted += length;
+        self.number += 1;
+        Key::Packing { step: known_by(&self.identity), number: self.number, layout: layout.to_vec(), length }
+    }
+}
+
 thread_local!(static BUILDING: RefCell<Option<Building>> = const { RefCell::new(None) });
 
-/// What a step is to its packings: the implementation and what it is made for, what it computes, and its constants.
-pub fn identity<'a>(
-    implementation: &str,
-    problem: &Problem<'_>,
-    target: &Target,
-    constants: impl Iterator<Item = Option<&'a ConstantBytes>>,
-) -> u128 {
-    let mut hash = Xxh3::with_seed(memory::seed());
-    let Problem { prologue, dequantized, op, fused, inputs, .. } = problem;
-    let (isa, fp_math) = (target.isa.name, target.fp_math);
-    hash.update(format!("{implementation} {isa} {fp_math:?} {prologue:?}{dequantized:?}{op:?}{fused:?}").as_bytes());
-    for (input, constant) in inputs.iter().zip(constants) {
-        hash.update(input.data_type.name().as_bytes());
-        match constant {
-            None => hash.update(&[0]),
-            Some(constant) => {
-                hash.update(format!("{:?}", input.shape).as_bytes());
-                hash.update(&constant.identity().to_le_bytes());
+/// What a step is to its packings.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// The implementation and what it is made for, what it computes, and its constants.
+    step: u128,
+    /// The same without what makes the operator's operands, and what is done to its output.
+    operator: u128,
+}
+
+impl Identity {
+    pub fn of<'a>(
+        implementation: &str,
+        problem: &Problem<'_>,
+        target: &Target,
+        constants: impl Iterator<Item = Option<&'a ConstantBytes>> + Clone,
+    ) -> Identity {
+        let Problem { prologue, dequantized, op, fused, inputs, .. } = problem;
+        let (isa, fp_math) = (target.isa.name, target.fp_math);
+        let mut hash = Xxh3::with_seed(memory::seed());
+        hash.update(format!("{implementation} {isa} {fp_math:?} {prologue:?}{dequantized:?}{op:?}{fused:?}").as_bytes());
+        for (input, constant) in inputs.iter().zip(constants.clone()) {
+            add_operand(&mut hash, input, constant);
+        }
+        let step = hash.digest128();
+        // Operands of others than the operator say how its own are read.
+        if !dequantized.is_empty() {
+            return Identity { step, operator: step };
+        }
+        let (mut operator, mut operands) = ((*op).clone(), Vec::new());
+        operator.visit_mut(&mut |id| {
+            operands.push(id.0 as usize);
+            id.0 = operands.len() as u32;
+        });
+        let mut hash = Xxh3::with_seed(memory::seed());
+        hash.update(format!("operator {implementation} {isa} {fp_math:?} {operator:?}").as_bytes());
+        for position in operands {
+            match (inputs.get(position), constants.clone().nth(position)) {
+                (Some(input), Some(constant)) => add_operand(&mut hash, input, constant),
+                // It is made in the step.
+                _ => hash.update(&[0]),
             }
         }
+        Identity { step, operator: hash.digest128() }
     }
-    hash.digest128()
+}
+
+fn add_operand(hash: &mut Xxh3, input: &TensorDesc<'_>, constant: Option<&ConstantBytes>) {
+    hash.update(input.data_type.name().as_bytes());
+    match constant {
+        None => hash.update(&[0]),
+        Some(constant) => {
+            hash.update(format!("{:?}", input.shape).as_bytes());
+            hash.update(&constant.identity().to_le_bytes());
+        }
+    }
 }
 
 impl Packings {
@@ -187,7 +230,7 @@ fn used(packed: Arc<Packed>) -> Arc<Packed> {
 }
 
 /// Builds the kernel of a step of the graph whose kernels are being built. Beside the result the bytes of its packings, which are counted here.
-pub fn during<R>(identity: u128, build: impl FnOnce() -> R) -> (R, usize) {
+pub fn during<R>(identity: Identity, build: impl FnOnce() -> R) -> (R, usize) {
     let begin =
         |step| BUILDING.with_borrow_mut(|building| building.as_mut().and_then(|building| replace(&mut building.step, step)));
     begin(Some(Step { identity, number: 0, counted: 0 }));
@@ -202,12 +245,15 @@ pub fn during<R>(identity: u128, build: impl FnOnce() -> R) -> (R, usize) {
 /// # Panics
 /// When the memory cannot be had; that ends the build with an error.
 pub fn packed(layout: &[usize], length: usize, fill: impl FnOnce(&mut Bytes)) -> Arc<Packed> {
-    shared(length, fill, |step| {
-        let step = step?;
-        step.counted += length;
-        step.number += 1;
-        Some(Key::Packing { step: step.identity, number: step.number, layout: layout.to_vec(), length })
-    })
+    shared(length, fill, |step| Some(step?.next(|identity| identity.step, layout, length)))
+}
+
+/// The same of the operator's own constants: steps that do other things to its output have it, too.
+///
+/// # Panics
+/// As [`packed`].
+pub fn packed_operand(layout: &[usize], length: usize, fill: impl FnOnce(&mut Bytes)) -> Arc<Packed> {
+    shared(length, fill, |step| Some(step?.next(|identity| identity.operator, layout, length)))
 }
 
 /// These numbers, or those of another step or graph which has the same. No step counts them.
@@ -269,16 +315,20 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
 mod tests {
     use super::*;
 
+    fn step(number: u128) -> Identity {
+        Identity { step: number, operator: number + 100 }
+    }
+
     #[test]
     fn what_is_packed_alike_is_packed_once() {
         let packings = Arc::new(Packings::default());
         let usage = Arc::new(Usage::default());
-        let pack = |step, layout: &[usize], with: u8| {
+        let pack = |number, layout: &[usize], with: u8| {
             let build = || {
                 let first = packed(layout, 64, |bytes| bytes.fill(with));
                 (first, packed(layout, 64, |bytes| bytes.fill(with + 1)))
             };
-            let (both, counted) = within(&packings, &usage, None, || during(step, build));
+            let (both, counted) = within(&packings, &usage, None, || during(step(number), build));
             assert_eq!(counted, 128);
             both
         };
@@ -290,7 +340,7 @@ mod tests {
         // Another model has it from the first.
         let other = Arc::new(Usage::default());
         let charges = within(&packings, &other, None, || {
-            let (_same, _) = during(7, || [packed(&[1, 2], 64, |_| {}), packed(&[1, 2], 64, |_| {})]);
+            let (_same, _) = during(step(7), || [packed(&[1, 2], 64, |_| {}), packed(&[1, 2], 64, |_| {})]);
             take_used().iter().filter_map(Weak::upgrade).flat_map(|packed| packed.lend(&other)).collect::<Vec<_>>()
         });
         assert_eq!((other.numbers().packed, other.numbers().shared, usage.numbers().shared), (0, 128, 0));
@@ -306,15 +356,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_packed_of_an_operator_serves_all_steps_with_it() {
+        let packings = Arc::new(Packings::default());
+        let usage = Arc::new(Usage::default());
+        let pack = |step, operator| {
+            let both = || (packed_operand(&[1], 64, |_| {}), packed(&[1], 64, |_| {}));
+            within(&packings, &usage, None, || during(Identity { step, operator }, both)).0
+        };
+        let (one, other, third) = (pack(1, 9), pack(2, 9), pack(1, 8));
+        assert!(Arc::ptr_eq(&one.0, &other.0) && !Arc::ptr_eq(&one.1, &other.1));
+        assert!(!Arc::ptr_eq(&one.0, &third.0) && Arc::ptr_eq(&one.1, &third.1));
+        assert!(!Arc::ptr_eq(&one.0, &one.1));
+        assert_eq!(usage.numbers().packed, 4 * 64);
+    }
+
+    #[test]
     fn rows_and_zeros_are_there_once() {
         let packings = Arc::new(Packings::default());
         let usage = Arc::new(Usage::default());
         // Whoever asks: in a step, or before it is known which implementation is chosen.
         let one = within(&packings, &usage, None, || row(&[1.0, 2.0]));
-        let (two, counted) = within(&packings, &usage, None, || during(1, || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
+        let (two, counted) =
+            within(&packings, &usage, None, || during(step(1), || [row(&[1.0, 2.0]), row(&[1.0, -2.0]), zeros(100)]));
         assert!(Arc::ptr_eq(&one, &two[0]) && !Arc::ptr_eq(&one, &two[1]));
         assert_eq!(bytemuck::cast_slice::<u8, f32>(&two[1]), [1.0, -2.0]);
-        let (three, _) = within(&packings, &usage, None, || during(2, || [zeros(128), zeros(129), zeros(0)]));
+        let (three, _) = within(&packings, &usage, None, || during(step(2), || [zeros(128), zeros(129), zeros(0)]));
         assert!(Arc::ptr_eq(&two[2], &three[0]) && !Arc::ptr_eq(&two[2], &three[1]));
         assert_eq!(three.each_ref().map(|zeros| zeros.len()), [128, 256, 0]);
         assert_eq!((counted, usage.numbers().packed), (0, 8 + 8 + 128 + 256));

@@ -101,7 +101,7 @@ fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &T
         let is_special = is_ordered || !problem.prologue.is_empty();
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
         let built = build.map(|build| {
-            let identity = packings::identity(choice.name, problem, target, known.iter().map(Option::as_ref));
+            let identity = packings::Identity::of(choice.name, problem, target, known.iter().map(Option::as_ref));
             let (built, bytes) = packings::during(identity, build);
             counted += bytes;
             built

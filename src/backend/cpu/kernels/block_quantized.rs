@@ -5,7 +5,7 @@
 use super::epilogue::Epilogue;
 use super::product::{Grid, RightView, multiply, with_left};
 use super::{Accepted, Built, Constant, Implementation, Kernel, Problem, Reject, Subnormals, Target, require, with_scratch};
-use crate::backend::cpu::packings::{Packed, packed};
+use crate::backend::cpu::packings::{Packed, packed_operand};
 use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
@@ -380,7 +380,7 @@ fn build<'a>(
         let mut epilogue = Epilogue::new(bias);
         let fuses = epilogue.fuse(&problem, &mut consumed);
         let layout = [format.lanes, format.depth, usize::from(format.is_int8)];
-        let packed = packed(&layout, format.bytes(), |bytes| constants.source().pack(&format, bytes));
+        let packed = packed_operand(&layout, format.bytes(), |bytes| constants.source().pack(&format, bytes));
         let code_book = constants.form.code_book.map(|book| std::array::from_fn(|i| book.get(i).copied().unwrap_or(0.0)));
         let rows = problem.output.element_count() / format.columns.max(1);
         let Target { isa, threads, .. } = target;

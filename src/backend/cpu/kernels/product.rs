@@ -12,7 +12,7 @@
 use super::packing::pack_rows;
 use super::{Numbers, with_scratch};
 use crate::backend::cpu::incoming::Elements;
-use crate::backend::cpu::packings::{Packed, packed};
+use crate::backend::cpu::packings::{Packed, packed_operand};
 use crate::backend::cpu::threads::for_each_piece;
 use std::ops::Range;
 use std::sync::Arc;
@@ -218,7 +218,7 @@ fn panels(gemm: &Microkernels, [depth, columns]: [usize; 2], others: &[usize], f
     let padded = columns.next_multiple_of(gemm.columns);
     let length = gemm.steps(depth).checked_mul(padded).and_then(|count| count.checked_mul(size_of::<f32>()));
     let layout = [&[gemm.columns, depth, columns], others].concat();
-    packed(&layout, length.expect("panels fit into the address space"), |bytes| fill(bytemuck::cast_slice_mut(bytes)))
+    packed_operand(&layout, length.expect("panels fit into the address space"), |bytes| fill(bytemuck::cast_slice_mut(bytes)))
 }
 
 impl Right {
