@@ -9,6 +9,7 @@ const { loadOnnx } = require('webnn-node/onnx');
 const { InferenceSession, Tensor } = require('webnn-node/onnxruntime');
 const { buildAdder, createTensors, float32, read, useContext } = require('./adder.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
+const { PATCHES, parts, picture, visionEncoder } = require('./generate/embeddings.js');
 const { FEATURES, encoder, merged } = require('./generate/encoder-decoders.js');
 const { tensor, writeModel } = require('./onnx/write.js');
 
@@ -380,6 +381,23 @@ describe('generate()', () => {
     const [found, refused] = await Promise.allSettled([call(), call()]);
     expect(found.value).toHaveLength(8);
     expect(refused.reason).toEqual(named('QuotaExceededError'));
+    context.destroy();
+  });
+
+  test('has the models of its features run in its own place', async () => {
+    const { context } = await setUp(0, { maxQueue: 1 });
+    const [width, image] = [64, TOKENS - 1];
+    const made = parts(decoder(KINDS[0]), []);
+    const [model, embed, vision] = await Promise.all([made.decoder, made.embed, visionEncoder(width)].map((one) => loadOnnx(context, one)));
+    // Both images are looked at at once, in the place of the generation.
+    const features = [1, 2].map((seed) => ({ token: image, model: vision, inputs: { pixel_values: picture(seed, width).pixels } }));
+    const ids = [3, ...new Array(2 * PATCHES).fill(image), 5];
+    const call = () => all(model, ids, { maxNewTokens: 8, bias: { [image]: -Infinity }, embed, features });
+    const [found, refused] = await Promise.allSettled([call(), call()]);
+    expect(found.value).toHaveLength(8);
+    expect(refused.reason).toEqual(named('QuotaExceededError'));
+    // Nobody has left a place behind.
+    expect(await call()).toEqual(found.value);
     context.destroy();
   });
 });
