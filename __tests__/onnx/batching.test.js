@@ -169,6 +169,24 @@ describe('joined runs', () => {
     await clients;
   });
 
+  test('do not wait for less urgent ones', async () => {
+    const model = await load(plus(), {});
+    const [results, runs] = [[], []];
+    const run = (priority, i = results.length) => {
+      results.push(model.run(pair(i), { priority }).then(({ y }) => y.data[0] - i));
+      runs.push(model.batching.runs);
+    };
+    // Each is more urgent than what is under way, and goes at once; the others go together when the most urgent one has ended.
+    for (const priority of ['low', 'normal', 'high', 'low', 'high', 'normal', 'low']) run(priority);
+    expect(await Promise.all(results)).toEqual(new Array(7).fill(1));
+    expect(runs).toEqual([1, 2, 3, 3, 3, 3, 3]);
+    expect(model.batching).toMatchObject({ requests: 7, runs: 4, joined: 4 });
+    // What has ended holds nobody up.
+    run('low');
+    await results.at(-1);
+    expect(model.batching.runs).toBe(5);
+  });
+
   test('wait no longer when the model or the context is destroyed', async () => {
     const own = await ml.createContext({ accelerated: false });
     const [model, other] = [await loadOnnx(own, plus(), { batching: { maxDelay: 60_000 } }), await loadOnnx(own, plus(), { batching: { maxDelay: 60_000 } })];

@@ -136,10 +136,10 @@ class Families {
     for (const [key, { waiting }] of this.#families) if (waiting.length === 0) this.#families.delete(key);
   }
 
-  /** When the request came that has waited longest; Infinity without any. */
-  get oldest() {
+  /** When the request came that has waited longest of some families; Infinity without any. */
+  oldest(isMeant) {
     let began = Infinity;
-    for (const { oldest } of this.#families.values()) began = Math.min(began, oldest);
+    for (const family of this.#families.values()) if (family.waiting.length > 0 && isMeant(family)) began = Math.min(began, family.oldest);
     return began;
   }
 

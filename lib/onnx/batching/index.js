@@ -2,7 +2,7 @@
 
 // Dynamic batching: runs that wait for the same model are run as one.
 //
-// One run is under way at a time. What arrives meanwhile waits, in families of equal shapes apart from the rows (families.js), and apart from the
+// One run is under way at a time, but for more urgent ones, which do not wait for it. What arrives meanwhile waits, in families of equal shapes apart from the rows (families.js), and apart from the
 // length of a text if texts can be filled up after their ends (../lengths.js). With a delay, a family is ready when it fills a run or one of its
 // requests has waited so long. When the run ends, what has gathered of the first family that is ready goes together, of texts those whose lengths are
 // nearest to that of the first (grouping.js). Each caller gets its rows of the results in memory of its
@@ -35,9 +35,9 @@ const { RowLayout } = require('./row-layout.js');
  */
 
 /**
- * A request that batching knows of, until it has ended: its results if it is run here. Otherwise its caller runs it at once; `holds` says whether
- * others wait for its end.
- * @typedef {{elements: number, holds: boolean, results: Promise<Record<string, any>> | undefined}} Turn
+ * A request that batching knows of, until it has ended: its results if it is run here. Otherwise its caller runs it at once; `holds` is its
+ * priority if others wait for its end.
+ * @typedef {{elements: number, holds: number | undefined, results: Promise<Record<string, any>> | undefined}} Turn
  */
 
 class Batching {
@@ -52,7 +52,8 @@ class Batching {
   /** How many wait. */
   #waiting = 0;
   #pace = new Pace();
-  #isUnderWay = false;
+  /** The priorities of what is under way: each is more urgent than those before it. @type {number[]} */
+  #underWay = [];
   /** Whether a start is due: when the microtasks of this turn have run, or after the delay. */
   #isDue = false;
   #timer;
@@ -102,13 +103,14 @@ class Batching {
     this.#counts.request();
     this.#pace.begin();
     // Nothing waits, so this goes at once; or it goes beside others.
-    const holds = this.#joins;
-    if (!holds || (!this.#isUnderWay && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0)) {
+    const { priority = NORMAL } = options;
+    const joins = this.#joins;
+    if (!joins || (this.#mayStart(priority) && !this.#isDue && !this.#wasJoined && this.#options.maxDelay === 0)) {
       this.#counts.single(rows);
-      if (holds) this.#isUnderWay = true;
-      return { elements, holds, results: undefined };
+      if (joins) this.#underWay.push(priority);
+      return { elements, holds: joins ? priority : undefined, results: undefined };
     }
-    return { elements, holds: false, results: this.#runSoon(kind, given, options) };
+    return { elements, holds: undefined, results: this.#runSoon(kind, given, options) };
   }
 
   /**
@@ -117,7 +119,13 @@ class Batching {
    */
   end({ elements, holds }) {
     this.#pace.end(elements);
-    if (holds) this.#end();
+    if (holds !== undefined) this.#end(holds);
+  }
+
+  /** Whether nothing so urgent is under way. */
+  #mayStart(priority) {
+    const { length } = this.#underWay;
+    return length === 0 || priority < this.#underWay[length - 1];
   }
 
   /** Looks at the shapes and elements of a request. @returns {Kind | undefined} nothing for what cannot be joined */
@@ -161,12 +169,13 @@ class Batching {
         this.#waiting--;
         leave(waiting);
       });
-      if (!this.#isUnderWay) this.#startSoon();
+      if (this.#mayStart(waiting.priority)) this.#startSoon();
     });
   }
 
-  #end() {
-    this.#isUnderWay = false;
+  /** What had this priority is not under way any more. */
+  #end(priority) {
+    this.#underWay.splice(this.#underWay.indexOf(priority), 1);
     this.#start();
   }
 
@@ -180,9 +189,9 @@ class Batching {
     });
   }
 
-  /** Starts what has gathered, if nothing is under way and it has waited long enough. */
+  /** Starts what has gathered, if nothing so urgent is under way and it has waited long enough. */
   #start() {
-    if (this.#isUnderWay || this.#waiting === 0) return;
+    if (this.#waiting === 0) return;
     const family = this.#next();
     if (family === undefined) return;
     this.#stopTimer();
@@ -194,19 +203,24 @@ class Batching {
       this.#start();
       return;
     }
-    this.#isUnderWay = true;
+    const priority = Math.min(...group.map((waiting) => waiting.priority));
+    this.#underWay.push(priority);
     this.#wasJoined = group.length > 1;
-    void this.#runGroup(family, group);
+    void this.#runGroup(family, group, priority);
   }
 
-  /** The family that is to go next, of those that are full or have a request which has waited long enough. */
+  /** The family that is to go next, of those that may start and are full or have a request which has waited long enough. */
   #next() {
     const { maxSize } = this.#options;
     const maxDelay = this.#isHurried ? 0 : this.#options.maxDelay;
     const since = performance.now() - maxDelay;
-    const family = this.#families.first((one) => maxDelay === 0 || one.rows >= maxSize || one.oldest <= since);
-    if (family === undefined && this.#families.oldest < Infinity) this.#startAfter(this.#families.oldest - since);
-    return family;
+    const isReady = (one) => maxDelay === 0 || one.rows >= maxSize || one.oldest <= since;
+    const mayStart = ({ waiting: [first] }) => this.#mayStart(first.priority);
+    const family = this.#families.first((one) => mayStart(one) && isReady(one));
+    if (family !== undefined) return family;
+    const oldest = this.#families.oldest(mayStart);
+    if (oldest < Infinity) this.#startAfter(oldest - since);
+    return undefined;
   }
 
   /** @param {number} ms */
@@ -227,9 +241,13 @@ class Batching {
   /**
    * @param {Family} family
    * @param {Waiting[]} group
+   * @param {number} priority that of the most urgent of them
    */
-  async #runGroup(family, group) {
-    if (group.length === 1) return await this.#runOne(group[0]);
+  async #runGroup(family, group, priority) {
+    if (group.length === 1) {
+      await this.#settle(group[0]);
+      return this.#end(priority);
+    }
     let finish;
     try {
       finish = await this.#joined.run(family, group);
@@ -238,16 +256,11 @@ class Batching {
     }
     if (finish === undefined) {
       await Promise.all(group.map((waiting) => (waiting.isOver ? leave(waiting) : this.#settle(waiting))));
-      return this.#end();
+      return this.#end(priority);
     }
     // The next ones compute while the results of these are divided.
-    this.#end();
+    this.#end(priority);
     finish();
-  }
-
-  async #runOne(waiting) {
-    await this.#settle(waiting);
-    this.#end();
   }
 
   /** Runs one alone. */
