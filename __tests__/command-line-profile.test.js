@@ -65,6 +65,7 @@ test('profile of a decoder has the prompt and the tokens apart', () => {
   expect(status).toBe(0);
   expect(stdout).toMatch(/^prompt: 1 run, [\d.]+ ms each/);
   expect(stdout).toMatch(/\n\ntoken: 3 runs, [\d.]+ ms each/);
+  expect(stdout).toMatch(`\n\nthe page is in ${html}\n`);
   expect(readFileSync(html, 'utf8')).toContain('decoder.onnx');
   expect(profile(model, '--generate', '4')).toMatchObject({ status: 1, stderr: expect.stringContaining('generate') });
 });
@@ -74,4 +75,11 @@ test('profile prints a trace, and refuses what it does not understand', () => {
   expect(status).toBe(0);
   expect(JSON.parse(stdout).traceEvents.map(({ name }) => name)).toEqual(['run', 'matmul', 'softmax', 'matmul', 'run', 'matmul', 'softmax', 'matmul']);
   for (const args of [[], [model, '--device', 'tpu'], [model, '--generate', '0'], [model, '--repeat', '0'], [model, '--what']]) expect([args, profile(...args).status]).toEqual([args, 2]);
+  // The message is not followed by all options, and names the one that is meant.
+  expect(profile(model, '--htlm', 'x').stderr).toBe('webnn-node: there is no option --htlm; did you mean --html?\nUsage: webnn-node profile MODEL.onnx [options]; --help lists the options\n');
+  expect(profile(model, '--what').stderr).toMatch('there is no option --what\n');
+  // Before anything is run.
+  for (const [html, reason] of [[folder, 'it is a folder'], [path.join(folder, 'missing', 'page.html'), 'ENOENT']]) {
+    expect(profile('missing.onnx', '--html', html)).toMatchObject({ status: 2, stderr: expect.stringContaining(`--html ${html} cannot be written: ${reason}`) });
+  }
 });

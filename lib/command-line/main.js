@@ -2,7 +2,7 @@
 
 // npx webnn-node: runs a command, and sets the exit status.
 
-const { Usage } = require('./options.js');
+const { Usage, meant } = require('./options.js');
 
 const USAGE = `webnn-node COMMAND [options]
 
@@ -45,7 +45,7 @@ async function main([name, ...args]) {
     return;
   }
   if (!Object.hasOwn(commands, name)) {
-    console.error(`webnn-node: there is no command ${JSON.stringify(name)}\n\n${USAGE}`);
+    console.error(`webnn-node: there is no command ${JSON.stringify(name)}${meant(name, Object.keys(commands))}\n\n${USAGE}`);
     process.exitCode = 2;
     return;
   }
@@ -63,7 +63,8 @@ async function main([name, ...args]) {
 
 function report(error, command, json) {
   if (error instanceof Usage) {
-    console.error(`webnn-node: ${error.message}\n\n${command.usage}`);
+    // The list of all options would move the message out of sight.
+    console.error(`webnn-node: ${error.message}\nUsage: ${command.usage.split('\n')[0]}; --help lists the options`);
     process.exitCode = 2;
     return;
   }

@@ -2,6 +2,8 @@
 
 // The options of the commands.
 
+const { accessSync, constants, statSync } = require('node:fs');
+const path = require('node:path');
 const { parseArgs } = require('node:util');
 const { FP_MATH } = require('../fp-math.js');
 
@@ -23,7 +25,42 @@ function readOptions(args, options) {
   try {
     return parseArgs({ args, options: { ...options, json: { type: 'boolean', default: false } }, allowPositionals: true });
   } catch (error) {
-    throw new Usage(error.message);
+    const [, unknown] = error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? (/'--?([^']*)'/.exec(error.message) ?? []) : [];
+    if (unknown === undefined) throw new Usage(error.message);
+    throw new Usage(`there is no option ${unknown.length > 1 ? '--' : '-'}${unknown}${meant(unknown, Object.keys(options), '--')}`);
+  }
+}
+
+/** The name that is meant by a similar one, as the end of a message. */
+function meant(name, names, before = '') {
+  const [[nearest, distance] = []] = names.map((one) => [one, distanceOf(name, one)]).sort(([, one], [, other]) => one - other);
+  return distance <= 2 && distance < nearest.length - 1 ? `; did you mean ${before}${nearest}?` : '';
+}
+
+/** How many characters are inserted, left out or replaced, or exchanged with the next one, to make one name of another. */
+function distanceOf(one, other) {
+  const rows = [Array.from({ length: other.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const replaced = rows[i - 1][j - 1] + Number(one[i - 1] !== other[j - 1]);
+      const isExchanged = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1];
+      row.push(Math.min(rows[i - 1][j] + 1, row[j - 1] + 1, replaced, isExchanged ? rows[i - 2][j - 2] + 1 : Infinity));
+    }
+    rows.push(row);
+  }
+  return rows[one.length][other.length];
+}
+
+/** Requires that a file can be written, before what it is for takes long. */
+function requireWritable(option, file) {
+  if (file === undefined) return;
+  try {
+    const found = statSync(file, { throwIfNoEntry: false });
+    if (found?.isDirectory()) throw new Error('it is a folder');
+    accessSync(found === undefined ? path.dirname(path.resolve(file)) : file, constants.W_OK);
+  } catch (error) {
+    throw new Usage(`--${option} ${file} cannot be written: ${error.message}`);
   }
 }
 
@@ -91,4 +128,4 @@ async function openContext({ device, threads, 'fp-math': fpMath, performance }) 
   return ml.createContext({ deviceType: device, fpMath, numThreads, performance: performanceOf(performance) });
 }
 
-module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, performanceOf, readOptions };
+module.exports = { Usage, contextOptions, count, freeDimensions, givenShapes, inputOptions, meant, oneModel, openContext, pairs, performanceOf, readOptions, requireWritable };

@@ -3,7 +3,7 @@
 const { writeFileSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-const { contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, readOptions } = require('./options.js');
+const { contextOptions, count, freeDimensions, givenShapes, inputOptions, oneModel, openContext, pairs, readOptions, requireWritable } = require('./options.js');
 const { profileDecoder } = require('./profile-decoder.js');
 const { withProgress } = require('./progress.js');
 const { reportHtml } = require('./report/report.js');
@@ -41,6 +41,7 @@ async function run(args) {
   });
   const file = oneModel(positionals);
   const settings = settingsOf(values);
+  requireWritable('html', values.html);
   const dimensions = freeDimensions(values.dimension);
   const { inspectOnnx, loadOnnx } = require('../onnx.js');
   const constants = await makeConstants(pairs('constant', values.constant), dimensions, () => inspectOnnx(file));
@@ -55,6 +56,7 @@ async function run(args) {
   const [, runs] = parts.at(-1);
   if (values.html !== undefined) writeFileSync(values.html, page(file, placeOf(values, context), summaries.at(-1)[1], runs));
   console.log(values.trace ? JSON.stringify(profile) : values.json ? JSON.stringify(objectOf(summaries), null, 2) : summaries.map(([name, summary]) => text(name, summary)).join('\n\n'));
+  if (values.html !== undefined && !values.trace && !values.json) console.log(`\nthe page is in ${values.html}`);
   model.destroy();
   context.destroy();
 }
