@@ -16,6 +16,7 @@ pub mod epilogue;
 pub mod expert_matmul;
 pub mod functions;
 pub mod gemm;
+pub mod halves;
 pub mod int8;
 pub mod isa;
 pub mod linear_attention;

@@ -14,7 +14,9 @@ pub fn from_float16(bits: u16) -> f32 {
     // number is subnormal here, which threads may flush.
     let small = f32::from_bits(size | LEAST_NORMAL) - f32::from_bits(LEAST_NORMAL);
     let number = if size < 1 << 23 { small } else { f32::from_bits(size + (112 << 23)) };
-    let number = if bits & 0x7c00 == 0x7c00 { f32::from_bits(size | 0x7f80_0000) } else { number };
+    // What is not a number is a quiet one, as instructions make it.
+    let quiet = if size & 0x007f_ffff == 0 { 0 } else { 0x0040_0000 };
+    let number = if bits & 0x7c00 == 0x7c00 { f32::from_bits(size | 0x7f80_0000 | quiet) } else { number };
     f32::from_bits(number.to_bits() | sign)
 }
 
@@ -36,6 +38,20 @@ pub fn float16(x: f32) -> f32 {
     let result = if result >= OVERFLOW { f32::INFINITY } else { result };
     let result = if x.is_nan() { f32::from_bits(size | 0x0040_0000) } else { result };
     f32::from_bits(result.to_bits() | sign)
+}
+
+/// The bits of the nearest float16 number, see [`float16`].
+#[inline(always)]
+pub fn float16_bits(x: f32) -> u16 {
+    const LEAST_NORMAL: u32 = 0x3880_0000;
+    let bits = float16(x).to_bits();
+    let (sign, size) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+    let normal = size.wrapping_sub(112 << 23) >> 13;
+    // A multiple of 2^-24.
+    let small = (f32::from_bits(size) * 16_777_216.0) as u32;
+    let number = if size < LEAST_NORMAL { small } else { normal };
+    let number = if size >= 0x7f80_0000 { 0x7c00 | (size >> 13 & 0x3ff) } else { number };
+    (sign | number) as u16
 }
 
 #[cfg(test)]

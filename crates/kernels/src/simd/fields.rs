@@ -1,7 +1,7 @@
 //! Numbers of a few bits, several in each lane of a [vector](super::vector).
 #![allow(unsafe_code)]
 
-use crate::functions::from_float16;
+use crate::functions::{float16_bits, from_float16};
 use crate::simd::vector::Array;
 
 pub trait Fields: Sized {
@@ -19,6 +19,12 @@ pub trait Fields: Sized {
     /// # Safety
     /// There must be as many at `from` as there are lanes.
     unsafe fn load_float16(from: *const u16) -> Self;
+
+    /// Stores the nearest float16 numbers, the even ones of two, infinities where there are none so great.
+    ///
+    /// # Safety
+    /// There must be room for as many at `to` as there are lanes.
+    unsafe fn store_float16(self, to: *mut u16);
 }
 
 impl Fields for Array {
@@ -38,6 +44,14 @@ impl Fields for Array {
     unsafe fn load_float16(from: *const u16) -> Self {
         // SAFETY: the caller's promise.
         Array(std::array::from_fn(|i| from_float16(unsafe { *from.add(i) })))
+    }
+
+    #[inline(always)]
+    unsafe fn store_float16(self, to: *mut u16) {
+        for (i, lane) in self.0.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(i) = float16_bits(lane) };
+        }
     }
 }
 
@@ -76,6 +90,12 @@ mod x86 {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`); the numbers are the caller's promise.
             Avx2(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) })
         }
+
+        #[inline(always)]
+        unsafe fn store_float16(self, to: *mut u16) {
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the room is the caller's promise.
+            unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
+        }
     }
 
     impl Fields for Avx512 {
@@ -103,6 +123,13 @@ mod x86 {
         unsafe fn load_float16(from: *const u16) -> Self {
             // SAFETY: vectors are made only where their instructions are (`with_vectors`); the numbers are the caller's promise.
             Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
+        }
+
+        #[inline(always)]
+        unsafe fn store_float16(self, to: *mut u16) {
+            const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+            // SAFETY: vectors are made only where their instructions are (`with_vectors`); the room is the caller's promise.
+            unsafe { _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<NEAREST>(self.0)) }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! [Vectors](super::vector) of NEON, which every 64-bit ARM CPU has.
 #![allow(unsafe_code)]
 
-use crate::functions::from_float16;
 use crate::simd::bits::{Bits, LEAST_FACTOR};
 use crate::simd::doubles::Doubles;
 use crate::simd::fields::Fields;
@@ -300,10 +299,32 @@ impl Fields for Neon {
 
     #[inline(always)]
     unsafe fn load_float16(from: *const u16) -> Self {
-        // SAFETY: the caller's promise.
-        let numbers: [f32; 4] = std::array::from_fn(|i| from_float16(unsafe { *from.add(i) }));
-        // SAFETY: as many numbers as a vector has.
-        unsafe { Self::load(numbers.as_ptr()) }
+        let numbers: float32x4_t;
+        // SAFETY: it converts a register and does nothing else; every CPU of the architecture has it. The numbers are the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "fcvtl {to:v}.4s, {from:v}.4h",
+                from = in(vreg) vld1_u16(from),
+                to = lateout(vreg) numbers,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        Neon(numbers)
+    }
+
+    #[inline(always)]
+    unsafe fn store_float16(self, to: *mut u16) {
+        let halves: uint16x4_t;
+        // SAFETY: it converts a register and does nothing else; every CPU of the architecture has it. The room is the caller's promise.
+        unsafe {
+            std::arch::asm!(
+                "fcvtn {to:v}.4h, {from:v}.4s",
+                from = in(vreg) self.0,
+                to = lateout(vreg) halves,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+            vst1_u16(to, halves);
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use crate::graph::DataType::{Float16, Float32, Int8};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::{Op, OperandId};
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use std::ops::Range;
 use webnn_kernels::gemm::microkernels::Microkernels;
+use webnn_kernels::halves::Widen;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::Scale;
 
@@ -160,13 +160,15 @@ impl Lines<'_> {
     /// Some elements of some lines as numbers, one line after the other.
     fn dequantize(self, isa: &Isa, lines: Range<usize>, elements: Range<usize>, to: &mut [f32]) {
         let [from_line, from_element] = self.strides;
+        if let (Elements::Halves(halves), 1) = (self.elements, from_element) {
+            let halves = bytemuck::cast_slice(&halves[lines.start * from_line + elements.start..]);
+            let numbers = &mut to[..lines.len() * elements.len()];
+            return Widen { halves, stride: from_line, width: elements.len(), numbers }.compute(isa);
+        }
         for (line, numbers) in lines.zip(to.chunks_exact_mut(elements.len().max(1))) {
             let first = line * from_line + elements.start * from_element;
             match self.elements {
                 Elements::Numbers(_) => {}
-                Elements::Halves(halves) if from_element == 1 => {
-                    halves[first..][..numbers.len()].convert_to_f32_slice(numbers);
-                }
                 Elements::Halves(halves) => {
                     let halves = halves[first..].iter().step_by(from_element);
                     numbers.iter_mut().zip(halves).for_each(|(number, half)| *number = half.to_f32());

@@ -1,15 +1,16 @@
-//! Conversions between float32 and integers: quantization with one scale for all elements, casts. The results are those of
+//! Conversions between float32, integers and float16: quantization with one scale for all elements, casts. The results are those of
 //! the reference kernels to the last bit.
 
 use super::exact_division::Divisor;
 use super::{Accepted, Built, Implementation, Kernel, Problem, Reject, Target, require};
 use crate::backend::cpu::threads::for_each_piece;
 use crate::backend::cpu::view::{Arguments, View};
-use crate::graph::DataType::{Float32, Int8, Int32, Uint8};
+use crate::graph::DataType::{Float16, Float32, Int8, Int32, Uint8};
 use crate::graph::ops::elementwise::QuantizeLinear;
 use crate::graph::ops::quantized::{extremes, of_range};
 use crate::graph::{DataType, Op, OperandId};
 use smallvec::smallvec;
+use webnn_kernels::halves::{Narrow, Widen};
 use webnn_kernels::isa::Isa;
 use webnn_kernels::quantize::{Quantize, Scale, Steps, ToBytes, ToInt32, range};
 
@@ -84,7 +85,7 @@ fn bounds(to: DataType, zero: i32) -> [f32; 2] {
     [(least - zero) as f32, (most - zero) as f32]
 }
 
-/// Conversions between bytes, int32 and float32, with one scale if any.
+/// Conversions between bytes, int32 or float16 and float32, with one scale if any.
 pub static CONVERT: Implementation = Implementation { name: "quantize.convert", accept };
 
 fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
@@ -106,9 +107,11 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
     let fits = match conversion {
         Conversion::Quantize(_) => from.data_type == Float32 && matches!(to, Int8 | Uint8),
         Conversion::Dequantize { .. } => to == Float32 && matches!(from.data_type, Int8 | Uint8),
-        Conversion::Cast => matches!((from.data_type, to), (Int8 | Uint8 | Int32, Float32) | (Float32, Int8 | Uint8 | Int32)),
+        Conversion::Cast => {
+            matches!((from.data_type, to), (Int8 | Uint8 | Int32 | Float16, Float32) | (Float32, Int8 | Uint8 | Int32 | Float16))
+        }
     };
-    require(fits, "other types than bytes, int32 and float32")?;
+    require(fits, "other types than bytes, int32, float16 and float32")?;
     require(from.element_count() >= target.tuning.convert_elements, "few elements")?;
     require(problem.fused.is_empty(), "something is done to the elements afterwards")?;
     let kernel = Convert { isa: target.isa, conversion, input, from: from.data_type, to };
@@ -190,8 +193,21 @@ impl Kernel for Convert {
                 Int8 => scaled!(self.isa, input.elements::<i8>(), arguments, 1.0, 0),
                 Uint8 => scaled!(self.isa, input.elements::<u8>(), arguments, 1.0, 0),
                 Int32 => scaled!(self.isa, input.elements::<i32>(), arguments, 1.0, 0),
+                Float16 => {
+                    let halves = input.units::<u16>();
+                    for_each_piece(arguments.output().elements::<f32>(), 1, 1, |first, numbers| {
+                        let (halves, count) = (&halves[first..], numbers.len());
+                        Widen { halves, stride: count, width: count, numbers }.compute(self.isa);
+                    });
+                }
                 _ => {
                     let numbers = input.elements::<f32>();
+                    if self.to == Float16 {
+                        for_each_piece(arguments.output().units::<u16>(), 1, 1, |first, halves| {
+                            Narrow { numbers: &numbers[first..][..halves.len()], halves }.compute(self.isa);
+                        });
+                        return;
+                    }
                     if self.to == Int32 {
                         for_each_piece(arguments.output().elements::<i32>(), 1, 1, |first, integers| {
                             ToInt32(&numbers[first..][..integers.len()], integers).compute(self.isa);
@@ -327,10 +343,17 @@ mod tests {
                     }
                 }
             }
-            for (from, bytes) in [(Uint8, &bytes[..]), (Int8, &bytes), (Int32, bytemuck::cast_slice(&integers))] {
+            let halves: Vec<u16> = (0..count).map(|i| (i * 65_521 / 7) as u16).collect();
+            let sources: [(_, &[u8]); 4] = [
+                (Uint8, &bytes),
+                (Int8, &bytes),
+                (Int32, bytemuck::cast_slice(&integers)),
+                (Float16, bytemuck::cast_slice(&halves)),
+            ];
+            for (from, bytes) in sources {
                 check(Cast { input, data_type: Float32 }, &[(from, bytes)], Float32);
             }
-            for data_type in [Int32, Int8, Uint8] {
+            for data_type in [Int32, Int8, Uint8, Float16] {
                 check(Cast { input, data_type }, &[(Float32, floats)], data_type);
             }
         }
