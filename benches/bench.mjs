@@ -20,7 +20,7 @@ const PROGRAMS = {
   },
   batch_decode: {
     file: './decode/batch.mjs',
-    about: 'several sequences of a decoder at once, compared with llama.cpp',
+    about: 'several sequences of a decoder at once, compared with llama.cpp and a batch of onnxruntime-node',
     usage: `batch_decode MODEL.onnx … [options]
 
   MODEL.onnx       decoders of benches/models/make_decoder.py

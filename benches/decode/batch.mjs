@@ -1,5 +1,5 @@
-// Several sequences of text at once: webnn-node and llama.cpp in turn, each in a process of its own, on the decoders that
-// models/make_decoder.py writes.
+// Several sequences of text at once: webnn-node, llama.cpp and onnxruntime-node in turn, each in a process of its own, on the decoders that
+// models/make_decoder.py writes. onnxruntime-node computes one batch of prompts of one length, all from the first step to the last.
 //
 //     npm run bench -- batch_decode MODEL.onnx … [--quick] [--threads 1] [--sequences 1,2,4,8] [--past 32,512] [--prompt 2000] [--rounds 3] [--llama FOLDER]
 //
@@ -14,7 +14,9 @@ import { machine } from '../machine.mjs';
 import { median } from '../statistics.mjs';
 
 const OURS = 'webnn-node';
-const PEER = 'llama.cpp';
+const LLAMA = 'llama.cpp';
+const RUNTIME = 'onnxruntime-node';
+const PEERS = [LLAMA, RUNTIME];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -39,16 +41,18 @@ const child = fileURLToPath(new URL('measure-batch.mjs', import.meta.url));
 const ggufOf = (model) => model.replace(/\.onnx$/, '.gguf');
 
 async function measure(engine, model) {
-  const file = engine === PEER ? ggufOf(model) : model;
+  const file = engine === LLAMA ? ggufOf(model) : model;
   const { threads, sequences, past, tokens, prompt, llama } = values;
   const { stdout } = await promisify(execFile)(process.execPath, [child, engine, file, threads, sequences, past, tokens, prompt, llama ?? '']);
   return JSON.parse(stdout);
 }
 
+const peersOf = (model) => PEERS.filter((peer) => peer !== LLAMA || (values.llama && existsSync(ggufOf(model))));
+const ratios = PEERS.map((peer) => `by ${peer}`);
 console.log(`${machine().cpu}, ${values.threads} threads, Node.js ${process.version}\n`);
-console.log(`| model | what | ${OURS} | ${PEER} | ratio |\n| --- | --- | ---: | ---: | ---: |`);
+console.log(`| model | what | ${[OURS, ...PEERS, ...ratios].join(' | ')} |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |`);
 for (const model of positionals) {
-  const engines = values.llama && existsSync(ggufOf(model)) ? [OURS, PEER] : [OURS];
+  const engines = [OURS, ...peersOf(model)];
   const rounds = [];
   for (let round = 0; round < Number(values.rounds); round++) {
     const found = {};
@@ -58,7 +62,7 @@ for (const model of positionals) {
   for (const what of Object.keys(rounds[0][OURS])) {
     const has = (engine) => rounds.every((found) => found[engine]?.[what] !== undefined);
     const of = (engine) => (has(engine) ? median(rounds.map((found) => found[engine][what])).toFixed(2) : '');
-    const ratio = has(PEER) ? median(rounds.map((found) => found[OURS][what] / found[PEER][what])).toFixed(2) : '';
-    console.log(`| ${path.basename(model)} | ${what} | ${of(OURS)} | ${of(PEER)} | ${ratio} |`);
+    const by = (peer) => (has(peer) ? median(rounds.map((found) => found[OURS][what] / found[peer][what])).toFixed(2) : '');
+    console.log(`| ${path.basename(model)} | ${what} | ${[...[OURS, ...PEERS].map(of), ...PEERS.map(by)].join(' | ')} |`);
   }
 }

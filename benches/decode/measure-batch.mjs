@@ -62,15 +62,48 @@ async function llamaCpp() {
   };
 }
 
+/** One batch for all: it has no other way to compute steps of several sequences in one run. Models without a free batch dimension have none. */
+async function onnxruntime() {
+  const ort = require('onnxruntime-node');
+  const session = await ort.InferenceSession.create(model, { intraOpNumThreads: Number(threads) });
+  const caches = session.inputMetadata.filter(({ name }) => name.startsWith('past'));
+  const ids = session.inputMetadata.find(({ name }) => name === 'input_ids');
+  const int64 = (lists) => new ort.Tensor('int64', BigInt64Array.from(lists.flat(), BigInt), [lists.length, lists[0].length]);
+  const none = ({ type, shape }, batch) => new ort.Tensor(type, type === 'float16' ? new Uint16Array(0) : new Float32Array(0), [batch, shape[1], 0, shape[3]]);
+  const presentOf = (name) => name.replace('past_key_values', 'present');
+  const best = (row) => row.reduce((found, logit, id) => (logit > row[found] ? id : found), 0);
+  return async (prompts, most, each) => {
+    if (prompts.length > 1 && typeof ids.shape[0] === 'number') return false;
+    let feeds = Object.fromEntries(caches.map((input) => [input.name, none(input, prompts.length)]));
+    let tokens = prompts;
+    let total = 0;
+    for (let i = 0; i < most; i++) {
+      total += tokens[0].length;
+      const mask = tokens.map(() => new Array(total).fill(1));
+      const results = await session.run({ ...feeds, input_ids: int64(tokens), attention_mask: int64(mask) });
+      const { data, dims: [, rows, count] } = results.logits;
+      tokens = prompts.map((_, sequence) => [best(data.subarray(((sequence + 1) * rows - 1) * count, (sequence + 1) * rows * count))]);
+      tokens.forEach((_, sequence) => each(sequence));
+      feeds = Object.fromEntries(caches.map(({ name }) => [name, results[presentOf(name)]]));
+    }
+    return true;
+  };
+}
+
 let usage;
 let piece;
-const run = await { 'webnn-node': webnn, 'llama.cpp': llamaCpp }[engine]();
+const run = await { 'onnxruntime-node': onnxruntime, 'webnn-node': webnn, 'llama.cpp': llamaCpp }[engine]();
 const promptOf = (length, seed) => Array.from({ length }, (_, i) => ((i * 7919 + 13 + 31 * seed) % 250) + 3);
+
+const isBatch = engine === 'onnxruntime-node';
 
 /** When each sequence got its tokens. */
 async function together(batch, past, tokens) {
   const times = Array.from({ length: batch }, () => []);
-  await Promise.all(times.map((own, i) => run(i, promptOf(past, i), tokens, () => own.push(performance.now()))));
+  const prompts = times.map((_, i) => promptOf(past, i));
+  const each = (i) => times[i].push(performance.now());
+  if (isBatch) return (await run(prompts, tokens, each)) ? times : undefined;
+  await Promise.all(prompts.map((prompt, i) => run(i, prompt, tokens, () => each(i))));
   return times;
 }
 
@@ -82,7 +115,9 @@ for (const past of numbers(pasts)) {
     const before = await usage?.();
     for (let pass = 0; pass < 3; pass++) {
       // While all are under way: the last ones get their first token when others have had many.
-      const times = await together(batch, past, Number(count) * (batch + 1));
+      // A batch is all under way at once.
+      const times = await together(batch, past, Number(count) * (isBatch ? 2 : batch + 1));
+      if (times === undefined) break;
       const [first, last] = [Math.max(...times.map((own) => own[0])), Math.min(...times.map((own) => own.at(-1)))];
       const counts = times.map((own) => own.filter((time) => time > first && time <= last).length);
       const sum = counts.reduce((a, b) => a + b, 0);
@@ -90,8 +125,9 @@ for (const past of numbers(pasts)) {
       rates.push((1000 * sum) / (last - first));
       shares.push((Math.min(...counts) * batch) / sum);
     }
+    if (rates.length === 0) continue;
     found[`${batch} behind ${past}, tokens/s`] = median(rates);
-    if (batch === 1) continue;
+    if (batch === 1 || isBatch) continue;
     found[`${batch} behind ${past}, share of the slowest`] = median(shares);
     if (usage === undefined) continue;
     const { steps, runs } = await usage();
@@ -125,7 +161,7 @@ async function prompt(isAlone) {
   return { time, longest: wait(1), most: wait(0.99), middle: wait(0.5), step: median(gaps(times[10], begin)), late: delay.percentile(99) / 1e6 - 1 };
 }
 
-if (Number(long) > 0) {
+if (Number(long) > 0 && !isBatch) {
   await prompt(false);
   const [beside, alone] = [await prompt(false), await prompt(true)];
   found[`a step before a prompt of ${long}, ms`] = beside.step;

@@ -129,8 +129,8 @@ class Writer:
         self.constant("sin", np.sin(angles).astype(np.float32))
         info = h.make_tensor_value_info
         self.inputs += [
-            info("input_ids", T.INT64, [1, "sequence_length"]),
-            info("attention_mask", T.INT64, [1, "total_sequence_length"]),
+            info("input_ids", T.INT64, ["batch_size", "sequence_length"]),
+            info("attention_mask", T.INT64, ["batch_size", "total_sequence_length"]),
         ]
         self.constant("one", np.array([1], np.int64))
         self.constant("axis", np.array([1], np.int64))
@@ -148,7 +148,7 @@ class Writer:
         for layer in range(self.layers):
             x, hidden = self.layer(layer, x, hidden, head, info)
         self.product(hidden, self.tokens, width, "logits", "output.weight")
-        self.outputs.insert(0, info("logits", T.FLOAT, [1, "sequence_length", self.tokens]))
+        self.outputs.insert(0, info("logits", T.FLOAT, ["batch_size", "sequence_length", self.tokens]))
         graph = h.make_graph(self.nodes, "decoder", self.inputs, self.outputs, self.initializers)
         opsets = [h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)]
         return h.make_model(graph, opset_imports=opsets, ir_version=9)
@@ -160,8 +160,8 @@ class Writer:
         v = self.product(hidden, inner, width, p + "v", f"blk.{layer}.attn_v.weight")
         past = [f"past_key_values.{layer}.{what}" for what in ("key", "value")]
         present = [f"present.{layer}.{what}" for what in ("key", "value")]
-        self.inputs += [info(name, T.FLOAT, [1, self.kv, "past_sequence_length", head]) for name in past]
-        self.outputs += [info(name, T.FLOAT, [1, self.kv, "total_sequence_length", head]) for name in present]
+        self.inputs += [info(name, T.FLOAT, ["batch_size", self.kv, "past_sequence_length", head]) for name in past]
+        self.outputs += [info(name, T.FLOAT, ["batch_size", self.kv, "total_sequence_length", head]) for name in present]
         attributes = dict(num_heads=self.heads, kv_num_heads=self.kv, do_rotary=1, rotary_interleaved=1, scale=1 / np.sqrt(head))
         self.contributed("GroupQueryAttention", [q, k, v, *past, "seqlens_k", "total", "cos", "sin"], [p + "a", *present], **attributes)
         o = self.product(p + "a", width, width, p + "o", f"blk.{layer}.attn_output.weight")
