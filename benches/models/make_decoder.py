@@ -1,9 +1,13 @@
 """Llama-like decoders of seeded weights, the same numbers as ONNX and as GGUF, for measurements beside onnxruntime-node and llama.cpp.
 
-    python make_decoder.py FOLDER 135M 0.5B 1.5B --weights q4 q8 f16 [--level 4]
+    python make_decoder.py FOLDER 135M 0.5B 1.5B --weights q4 q8 f16 [--level 4] [--follows 0.8]
 
 needs numpy and onnx, and writes GGUF where the package gguf is there. Weights of 4 and 8 bits have blocks of 32 (MatMulNBits without
 zero points; Q4_0 and Q8_0); the level is MatMulNBits' accuracy_level. Caches, activations and logits are float32, also of f16.
+
+With --follows what layers add is so small that the most probable token follows from the last one alone: it is the next of a list that is the
+same for all sizes. Of the rest of the tokens, a share of one minus the rate, it is another one. So a model agrees with one that was made with
+a rate of 1 at that rate, as a draft does with the model that it guesses for.
 """
 
 import argparse
@@ -31,9 +35,25 @@ LONGEST = 4096
 BLOCK = 32
 
 
-def quantized(rng, n, k, bits):
+# By how much smaller is what layers add.
+QUIET = 1e-3
+
+
+def successors(tokens, rate):
+    """The token after each, in one long cycle; another one for some, as the rate says."""
+    rng = np.random.default_rng(11)
+    order = rng.permutation(tokens)
+    after = np.empty(tokens, np.int64)
+    after[order] = np.roll(order, -1)
+    others = np.flatnonzero(rng.random(tokens) >= rate)
+    after[others] = np.roll(after[others], 1)
+    return after
+
+
+def quantized(w, bits):
     """Weights [n, k] as MatMulNBits has them, their scales, and the blocks of GGUF."""
-    w = (rng.standard_normal((n, k), dtype=np.float32) / np.sqrt(k)).reshape(n, k // BLOCK, BLOCK)
+    n, k = w.shape
+    w = w.reshape(n, k // BLOCK, BLOCK)
     if bits == 4:
         peak = np.take_along_axis(w, np.abs(w).argmax(-1)[..., None], -1)
         scale = (peak / -8).astype(np.float16)
@@ -55,9 +75,10 @@ def quantized(rng, n, k, bits):
 class Writer:
     """A model under construction, in both formats."""
 
-    def __init__(self, size, weights, level):
+    def __init__(self, size, weights, level, follows=None):
         self.layers, self.width, self.heads, self.kv, self.inside, self.tokens = SIZES[size]
         self.weights, self.level, self.rng = weights, level, np.random.default_rng(7)
+        self.follows = follows
         self.nodes, self.initializers, self.inputs, self.outputs = [], [], [], []
         self.gguf = None
 
@@ -98,20 +119,35 @@ class Writer:
         self.initializers.append(nh.from_array(array, name))
         return name
 
-    def product(self, x, n, k, name, tensor):
+    def product(self, x, n, k, name, tensor, w=None):
+        if w is None:
+            w = self.rng.standard_normal((n, k), dtype=np.float32) / np.sqrt(k)
         if self.weights == "f16":
-            w = (self.rng.standard_normal((n, k), dtype=np.float32) / np.sqrt(k)).astype(np.float16)
+            w = w.astype(np.float16)
             if self.gguf:
                 self.gguf.add_tensor(tensor, w)
             wide = self.node("Cast", [self.constant(name + ".w", np.ascontiguousarray(w.T))], [name + ".wide"], to=T.FLOAT)
             return self.node("MatMul", [x, wide], [name])
         bits = int(self.weights[1:])
-        packed, scales, blocks = quantized(self.rng, n, k, bits)
+        packed, scales, blocks = quantized(w, bits)
         if self.gguf:
             kind = gguf.GGMLQuantizationType.Q4_0 if bits == 4 else gguf.GGMLQuantizationType.Q8_0
             self.gguf.add_tensor(tensor, blocks, raw_shape=blocks.shape, raw_dtype=kind)
         operands = [x, self.constant(name + ".b", packed), self.constant(name + ".s", scales.reshape(-1))]
         return self.contributed("MatMulNBits", operands, [name], K=k, N=n, bits=bits, block_size=BLOCK, accuracy_level=self.level)
+
+    def added(self, x, n, k, name, tensor):
+        """What a layer adds."""
+        w = self.rng.standard_normal((n, k), dtype=np.float32) / np.sqrt(k)
+        return self.product(x, n, k, name, tensor, w if self.follows is None else QUIET * w)
+
+    def head(self, embeddings):
+        """The weights of the logits: those of the token after each are its embedding."""
+        if self.follows is None:
+            return None
+        w = np.empty((self.tokens, self.width), np.float32)
+        w[successors(self.tokens, self.follows)] = embeddings.astype(np.float32) / np.sqrt(self.width)
+        return w
 
     def norm(self, name, tensor):
         weights = (1 + 0.1 * self.rng.standard_normal(self.width)).astype(np.float32)
@@ -147,7 +183,7 @@ class Writer:
         hidden = self.node("SimplifiedLayerNormalization", [x, first], ["h0"], axis=-1, epsilon=1e-5)
         for layer in range(self.layers):
             x, hidden = self.layer(layer, x, hidden, head, info)
-        self.product(hidden, self.tokens, width, "logits", "output.weight")
+        self.product(hidden, self.tokens, width, "logits", "output.weight", self.head(embeddings))
         self.outputs.insert(0, info("logits", T.FLOAT, ["batch_size", "sequence_length", self.tokens]))
         graph = h.make_graph(self.nodes, "decoder", self.inputs, self.outputs, self.initializers)
         opsets = [h.make_opsetid("", 17), h.make_opsetid("com.microsoft", 1)]
@@ -164,7 +200,7 @@ class Writer:
         self.outputs += [info(name, T.FLOAT, ["batch_size", self.kv, "total_sequence_length", head]) for name in present]
         attributes = dict(num_heads=self.heads, kv_num_heads=self.kv, do_rotary=1, rotary_interleaved=1, scale=1 / np.sqrt(head))
         self.contributed("GroupQueryAttention", [q, k, v, *past, "seqlens_k", "total", "cos", "sin"], [p + "a", *present], **attributes)
-        o = self.product(p + "a", width, width, p + "o", f"blk.{layer}.attn_output.weight")
+        o = self.added(p + "a", width, width, p + "o", f"blk.{layer}.attn_output.weight")
         norm = self.norm(p + "n", f"blk.{layer}.ffn_norm.weight")
         self.contributed("SkipSimplifiedLayerNormalization", [x, o, norm], [p + "h", "", "", p + "x"], epsilon=1e-5)
         gate = self.product(p + "h", self.inside, width, p + "gate", f"blk.{layer}.ffn_gate.weight")
@@ -172,7 +208,7 @@ class Writer:
         self.node("Sigmoid", [gate], [p + "sig"])
         self.node("Mul", [gate, p + "sig"], [p + "silu"])
         self.node("Mul", [p + "silu", up], [p + "f"])
-        down = self.product(p + "f", width, self.inside, p + "d", f"blk.{layer}.ffn_down.weight")
+        down = self.added(p + "f", width, self.inside, p + "d", f"blk.{layer}.ffn_down.weight")
         last = layer + 1 == self.layers
         norm = self.norm(p + "nn", "output_norm.weight" if last else f"blk.{layer + 1}.attn_norm.weight")
         self.contributed("SkipSimplifiedLayerNormalization", [p + "x", down, norm], [p + "y", "", "", p + "z"], epsilon=1e-5)
@@ -185,12 +221,14 @@ def main():
     parser.add_argument("sizes", nargs="*", default=["135M"], choices=list(SIZES))
     parser.add_argument("--weights", nargs="+", default=["q4"], choices=["q4", "q8", "f16"])
     parser.add_argument("--level", type=int, default=4)
+    parser.add_argument("--follows", type=float)
     arguments = parser.parse_args()
     os.makedirs(arguments.folder, exist_ok=True)
     for size in arguments.sizes:
         for weights in arguments.weights:
-            path = f"{arguments.folder}/decoder_{size}_{weights}"
-            writer = Writer(size, weights, arguments.level)
+            rate = "" if arguments.follows is None else f"_follows_{arguments.follows:g}"
+            path = f"{arguments.folder}/decoder_{size}_{weights}{rate}"
+            writer = Writer(size, weights, arguments.level, arguments.follows)
             writer.begin_gguf(path + ".gguf")
             onnx.save(writer.build(), path + ".onnx")
             if writer.gguf:
