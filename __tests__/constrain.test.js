@@ -198,6 +198,32 @@ describeBuilt('with the package', () => {
     expect((await run({ regex: '(ab)+', tokenizer: content }, { maxNewTokens: 9 })).finish).toBe('length');
   });
 
+  test('a folder whose files have changed is read again', async () => {
+    const own = fs.mkdtempSync(path.join(os.tmpdir(), 'webnn-constrain-'));
+    const write = (name, value, time) => {
+      fs.writeFileSync(path.join(own, name), JSON.stringify(value));
+      fs.utimesSync(path.join(own, name), time, time);
+    };
+    const allowed = async () => {
+      const [first, ...others] = (await compile({ regex: 'a', tokenizer: own })).begin().mask();
+      return [first, ...others].flatMap((word, i) => Array.from({ length: 32 }, (_, bit) => (word >>> bit) & 1 && 32 * i + bit)).filter(Boolean);
+    };
+    const made = (vocab) => ({ decoder: { type: 'ByteLevel' }, model: { type: 'BPE', vocab, merges: [] }, added_tokens: [{ id: 3, content: '<x>', special: true }, { id: 4, content: '<y>', special: true }] });
+    const ended = async () => {
+      const matcher = (await compile({ regex: '(a|b)*', tokenizer: own })).begin();
+      return [3, 4].filter((id) => (matcher.mask()[0] >>> id) & 1);
+    };
+    write('tokenizer.json', made({ z: 0, a: 1, b: 2 }), 1000);
+    write('tokenizer_config.json', { eos_token: '<x>' }, 1000);
+    expect([await allowed(), await ended()]).toEqual([[1], [3]]);
+    // Of the same length.
+    write('tokenizer.json', made({ z: 0, b: 1, a: 2 }), 2000);
+    expect([await allowed(), await ended()]).toEqual([[2], [3]]);
+    write('tokenizer_config.json', { eos_token: '<y>' }, 2000);
+    expect([await allowed(), await ended()]).toEqual([[2], [4]]);
+    fs.rmSync(own, { recursive: true });
+  });
+
   test('tokens of SentencePiece', async () => {
     const pieces = piecesTokenizer();
     const size = Object.keys(pieces.model.vocab).length;

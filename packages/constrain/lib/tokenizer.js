@@ -27,11 +27,18 @@ function idOf(content, text) {
   return Array.isArray(vocabulary) ? vocabulary.findIndex(([piece]) => piece === text) : vocabulary?.[text];
 }
 
+/** The files of a tokenizer, of which `tokenizer.json` or its folder is given: the others name the tokens that end a text. */
+function filesOf(place) {
+  const file = fs.statSync(place).isDirectory() ? path.join(place, 'tokenizer.json') : place;
+  const beside = (name) => path.join(path.dirname(file), name);
+  return { file, config: beside('tokenizer_config.json'), generation: beside('generation_config.json') };
+}
+
 /** The tokens that end a text, as the files beside `tokenizer.json` name them. */
-function endsBeside(folder, content) {
-  const named = readJson(path.join(folder, 'tokenizer_config.json')).eos_token;
+function endsBeside({ config, generation }, content) {
+  const named = readJson(config).eos_token;
   const own = named === undefined || named === null ? [] : [idOf(content, named.content ?? named)];
-  const generated = [readJson(path.join(folder, 'generation_config.json')).eos_token_id ?? []].flat();
+  const generated = [readJson(generation).eos_token_id ?? []].flat();
   return [...new Set([...own, ...generated])].filter((id) => Number.isInteger(id) && id >= 0);
 }
 
@@ -55,11 +62,10 @@ function encoded(tokenizer, text) {
 
 /** @returns {Known} */
 function ofFile(place) {
-  const isFolder = fs.statSync(place).isDirectory();
-  const file = isFolder ? path.join(place, 'tokenizer.json') : place;
-  const json = fs.readFileSync(file, 'utf8');
+  const files = filesOf(place);
+  const json = fs.readFileSync(files.file, 'utf8');
   const content = JSON.parse(json);
-  return { json, ends: endsBeside(path.dirname(file), content), encode: lazily(content) };
+  return { json, ends: endsBeside(files, content), encode: lazily(content) };
 }
 
 /** @returns {Known | undefined} */
@@ -86,4 +92,4 @@ function readTokenizer(tokenizer) {
   throw new TypeError(`constraint: tokenizer: found ${kind}, allowed the path of tokenizer.json or of its folder, its parsed content, or a tokenizer of transformers.js or @huggingface/tokenizers`);
 }
 
-module.exports = { readTokenizer };
+module.exports = { filesOf, readTokenizer };

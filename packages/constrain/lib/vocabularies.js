@@ -5,10 +5,11 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const native = require('./native.js');
-const { readTokenizer } = require('./tokenizer.js');
+const { filesOf, readTokenizer } = require('./tokenizer.js');
 
-/** Vocabularies of files that are kept: each takes some 10 MB. */
+/** Tokenizers of files that are kept, and vocabularies of a tokenizer, for different ends of a text: each takes some 10 MB. */
 const MOST_FILES = 4;
+const MOST_ENDS = 4;
 /** Constraints of a vocabulary that are kept. */
 const MOST_COMPILED = 32;
 
@@ -61,12 +62,17 @@ async function make(tokenizer, end) {
   }
 }
 
+/** The state of the files of a tokenizer. */
+function stampOf(place) {
+  const states = Object.values(filesOf(place)).map((file) => fs.statSync(file, { throwIfNoEntry: false }));
+  return states.map((state) => (state === undefined ? '' : `${state.mtimeMs} ${state.size}`)).join(', ');
+}
+
 /** What is kept for a tokenizer. */
 function kept(tokenizer) {
   if (typeof tokenizer === 'string') {
     const place = path.resolve(tokenizer);
-    const { mtimeMs, size } = fs.statSync(place);
-    const stamp = `${mtimeMs} ${size}`;
+    const stamp = stampOf(place);
     const old = ofFiles.get(place);
     return remember(ofFiles, place, old?.stamp === stamp ? old : { stamp, found: new Map() }, MOST_FILES).found;
   }
@@ -83,12 +89,10 @@ function kept(tokenizer) {
 function vocabularyOf(tokenizer, end) {
   const found = kept(tokenizer);
   const key = String(end);
-  if (!found.has(key)) {
-    const vocabulary = make(tokenizer, end);
-    found.set(key, vocabulary);
-    vocabulary.catch(() => found.delete(key));
-  }
-  return found.get(key);
+  const vocabulary = found.get(key) ?? make(tokenizer, end);
+  remember(found, key, vocabulary, MOST_ENDS);
+  vocabulary.catch(() => found.delete(key));
+  return vocabulary;
 }
 
 module.exports = { vocabularyOf };

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Tokens have smaller numbers. Models of today have up to 262,144.
-const MOST_TOKENS: usize = 1 << 22;
+const MOST_TOKENS: usize = 1 << 20;
+/// Numbers that any tokenizer may have: larger ones are below twice the number of its tokens, so that small files take little memory.
+const USUAL: usize = 1 << 16;
 
 /// What tokens are written with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,10 +69,12 @@ impl Vocabulary {
 fn words(json: &Value) -> Result<Vec<Vec<u8>>, String> {
     let letters = letters(json)?;
     let bytes = bytes_of_letters();
+    let (vocabulary, added) = (vocabulary(json)?, json["added_tokens"].as_array().map_or(&[][..], Vec::as_slice));
+    let most = (2 * (vocabulary.len() + added.len())).clamp(USUAL, MOST_TOKENS);
     let mut words: Vec<Vec<u8>> = Vec::new();
     let mut set = |id: usize, word: Vec<u8>| {
-        if id >= MOST_TOKENS {
-            return Err(format!("tokenizer.json: found token {id}, allowed numbers below {MOST_TOKENS}"));
+        if id >= most {
+            return Err(format!("tokenizer.json: found token {id}, allowed numbers below {most}"));
         }
         if words.len() <= id {
             words.resize(id + 1, Vec::new());
@@ -78,10 +82,10 @@ fn words(json: &Value) -> Result<Vec<Vec<u8>>, String> {
         words[id] = word;
         Ok(())
     };
-    for (id, text) in vocabulary(json)? {
+    for (id, text) in vocabulary {
         set(id, word(text, letters, &bytes))?;
     }
-    for token in json["added_tokens"].as_array().into_iter().flatten() {
+    for token in added {
         let (Some(id), Some(text)) = (token["id"].as_u64(), token["content"].as_str()) else {
             return Err("tokenizer.json: found an added token without id and content".to_owned());
         };
