@@ -2,7 +2,7 @@
 
 use crate::strict::children;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Schemas in a schema. The library may recur for each.
 const MOST_SCHEMAS: usize = 10_000;
@@ -15,13 +15,27 @@ const MOST_PATTERNS: usize = 12;
 /// What a number has to be a multiple of: each remainder is a state.
 const LARGEST_MULTIPLE: u64 = 100_000;
 
+/// Values within `const` and `enum`, and names of `required`, together: the library takes the square of it. What `enum` lists itself is not counted
+/// if it has no values within.
+const MOST_LISTED: usize = 10_000;
+/// Members of an object that may be there or not: each may begin where any of them may.
+const MOST_OPTIONAL: usize = 2000;
+
 /// # Errors
 /// With the place of what is too much.
 pub fn check(root: &Value) -> Result<(), String> {
     let mut rest = vec![(String::new(), root)];
-    let mut count = 0;
+    let (mut count, mut listed) = (0, 0);
     while let Some((pointer, schema)) = rest.pop() {
         count += 1;
+        listed += listed_in(schema);
+        if listed > MOST_LISTED {
+            return Err(format!("at #{pointer}: found more than {MOST_LISTED} values of const and enum, and names of required"));
+        }
+        let optional = optional_in(schema);
+        if optional > MOST_OPTIONAL {
+            return Err(format!("at #{pointer}/properties: found {optional} that are not required, allowed {MOST_OPTIONAL}"));
+        }
         if count > MOST_SCHEMAS {
             return Err(format!("found more than {MOST_SCHEMAS} schemas in it"));
         }
@@ -46,6 +60,28 @@ pub fn check(root: &Value) -> Result<(), String> {
         return Err(format!("found a multipleOf, or some that come together, beyond {LARGEST_MULTIPLE}"));
     }
     Ok(())
+}
+
+/// How many values and names a schema lists, without those within it.
+fn listed_in(schema: &Value) -> usize {
+    let within = |value: &Value| values_in(value) - 1;
+    let lists = |name: &str| schema[name].as_array().into_iter().flatten();
+    within(&schema["const"]) + lists("enum").map(within).sum::<usize>() + lists("required").count()
+}
+
+/// How many values there are in one, with itself. JSON has no room to nest deep.
+fn values_in(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(values_in).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(values_in).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+fn optional_in(schema: &Value) -> usize {
+    let Some(members) = schema["properties"].as_object() else { return 0 };
+    let required: HashSet<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    members.keys().filter(|name| !required.contains(name.as_str())).count()
 }
 
 /// What one value may have to keep to at once, at most: how many patterns, and multiples of what.
@@ -107,26 +143,57 @@ impl<'a> Together<'a> {
 }
 
 /// # Errors
-/// Where a regular expression of a grammar is too long, with the line.
+/// Where a regular expression of a grammar is too long, where texts have to match too many at once, or where a schema in it is too much; with
+/// the line.
 pub fn check_grammar(text: &str) -> Result<(), String> {
-    for (number, line) in text.lines().enumerate() {
-        let mut rest = line.bytes();
-        while let Some(quote) = rest.by_ref().find(|byte| matches!(byte, b'"' | b'/')) {
-            let (mut length, mut is_escaped) = (0, false);
-            for byte in rest.by_ref() {
-                if byte == quote && !is_escaped {
-                    break;
+    let (mut together, mut rest) = (1, text);
+    while let Some(place) = rest.find(['"', '/', '&', '%', '#']) {
+        let line = || 1 + text[..text.len() - rest.len() + place].matches('\n').count();
+        let from = &rest[place..];
+        let length = match from.as_bytes() {
+            [quote @ (b'"' | b'/'), quoted @ ..] if !from.starts_with("//") => {
+                let length = quoted_length(*quote, quoted);
+                if *quote == b'/' && length > LONGEST_REGEX {
+                    return Err(format!(
+                        "line {}: found a regular expression of {length} bytes, allowed {LONGEST_REGEX}",
+                        line()
+                    ));
                 }
-                is_escaped = byte == b'\\' && !is_escaped;
-                length += 1;
+                2 + length
             }
-            if quote == b'/' && length > LONGEST_REGEX {
-                return Err(format!(
-                    "line {}: found a regular expression of {length} bytes, allowed {LONGEST_REGEX}",
-                    number + 1
-                ));
+            // A comment.
+            [b'/' | b'#', ..] => from.find('\n').unwrap_or(from.len()),
+            [b'&', ..] => {
+                together += 1;
+                if together > MOST_PATTERNS {
+                    return Err(format!("line {}: found more than {MOST_PATTERNS} patterns joined by &", line()));
+                }
+                1
             }
-        }
+            _ => match from.strip_prefix("%json") {
+                Some(json) => {
+                    let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+                    if let Some(Ok(schema)) = values.next() {
+                        check(&schema).map_err(|error| format!("line {}: {error}", line()))?;
+                    }
+                    "%json".len() + values.byte_offset()
+                }
+                None => 1,
+            },
+        };
+        // What is not closed ends the text.
+        rest = from.get(length..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// The bytes up to the quote that is not escaped. A string ends with its line.
+fn quoted_length(quote: u8, text: &[u8]) -> usize {
+    let mut is_escaped = false;
+    let ends = |byte: &u8| {
+        let is_end = *byte == b'\n' && quote == b'"' || *byte == quote && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    };
+    text.iter().position(ends).unwrap_or(text.len())
 }

@@ -141,6 +141,11 @@ fn letters_of_tokenizers_are_bytes() {
         (json!({ "decoder": { "type": "ByteLevel" }, "model": {} }), vec![], "found no model.vocab"),
         (json!({ "decoder": { "type": "ByteLevel" }, "model": { "vocab": { "a": -1 } } }), vec![], "found no model.vocab"),
         (json!({ "decoder": { "type": "ByteLevel" }, "model": { "vocab": { "a": 4_294_967_295u32 } } }), vec![], "found token"),
+        (
+            json!({ "decoder": { "type": "ByteLevel" }, "model": { "vocab": { "a": 0 } }, "added_tokens": [{ "id": 1_000_000, "content": "b" }] }),
+            vec![],
+            "found token 1000000, allowed numbers below 65536",
+        ),
         (json!({ "decoder": { "type": "ByteLevel" }, "model": { "vocab": {} } }), vec![], "found no tokens"),
         (json!([]), vec![], "found a decoder"),
     ];
@@ -360,4 +365,52 @@ fn what_is_too_much_is_refused() {
         )
         .is_ok()
     );
+}
+
+/// The same of lists, optional members and grammars.
+#[test]
+fn lists_and_grammars_that_are_too_much_are_refused() {
+    let all = |count: usize| json!({ "type": "string", "allOf": (0..count).map(|i| json!({ "pattern": format!("a.{{{i}}}b") })).collect::<Vec<_>>() });
+    let optional = |count: usize| json!({ "properties": (0..count).map(|i| (format!("a{i}"), json!({}))).collect::<serde_json::Map<_, _>>() });
+    let cases = [
+        (
+            Kind::Schema,
+            json!({ "items": { "const": (0..11_000).map(|i| json!(i)).collect::<Vec<_>>() } }).to_string(),
+            "at #/items: found more than 10000 values",
+        ),
+        (
+            Kind::Schema,
+            json!({ "enum": [{ "a": (0..11_000).map(|i| (i.to_string(), json!(i))).collect::<serde_json::Map<_, _>>() }] })
+                .to_string(),
+            "at #: found more than 10000 values",
+        ),
+        (
+            Kind::Schema,
+            json!({ "required": (0..11_000).map(|i| i.to_string()).collect::<Vec<_>>() }).to_string(),
+            "at #: found more than 10000 values",
+        ),
+        (Kind::Schema, json!({ "items": optional(2001) }).to_string(), "at #/items/properties: found 2001 that are not required"),
+        (
+            Kind::Grammar,
+            format!("start: X\nX: /{}\n{}/", "a?".repeat(2500), "b?".repeat(2500)),
+            "line 2: found a regular expression of 10001 bytes",
+        ),
+        (
+            Kind::Grammar,
+            format!("# & \"&\" is none\nstart: \"&\" X // & & &\nX: {}", ["/.*a/"; 13].join("\n & ")),
+            "line 15: found more than 12 patterns joined by &",
+        ),
+        (
+            Kind::Grammar,
+            format!("start: x\nx: %json {} | y\ny: %json {}", json!({ "type": "null" }), all(30)),
+            "line 3: found 30 patterns",
+        ),
+    ];
+    for (kind, text, message) in cases {
+        let error = begin(kind, &text).map(drop).unwrap_err();
+        assert!(error.starts_with(message), "{}: {error}", text.chars().take(80).collect::<String>());
+    }
+    // Values of their own.
+    assert!(begin(Kind::Schema, &json!({ "enum": (0..11_000).map(|i| format!("{i}")).collect::<Vec<_>>() }).to_string()).is_ok());
+    assert!(begin(Kind::Grammar, &format!("start: X\nX: {}", ["/a+/"; 12].join(" & "))).is_ok());
 }
