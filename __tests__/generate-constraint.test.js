@@ -283,6 +283,19 @@ describe('refuses', () => {
     await expect(all(prompt(6), { constraint: withMask('x') })).rejects.toThrow();
   });
 
+  test('forced tokens that are none', async () => {
+    const forcing = (forced) => ({ begin: () => ({ mask: () => bits(every), push() {}, forced: () => forced, isDone: false }) });
+    for (const [forced, found] of [[[2 ** 31], '2147483648'], [[1, -1], '-1'], [[0.5], '0.5'], [['x'], "'x'"], [[undefined], 'undefined'], [{ length: 2 ** 31 }, 'an object'], ['12', "'12'"]]) {
+      const error = await all(prompt(6), { constraint: forcing(forced), maxNewTokens: 5 }).then(String, (reason) => reason);
+      expect(error).toBeInstanceOf(TypeError);
+      expect(error.message).toMatch(`options: constraint: found ${found} as the result of forced(), allowed an array of tokens`);
+    }
+    for (const forced of [undefined, null, [], Uint32Array.of(3), [3n]]) {
+      const found = idsOf(await all(prompt(6), { constraint: forcing(forced), maxNewTokens: 2 }));
+      expect(found).toEqual(forced?.length > 0 ? [found[0], 3] : [found[0], expect.any(Number)]);
+    }
+  });
+
   test('nothing that a matcher throws, and goes on with other calls', async () => {
     const failing = { begin: () => ({ mask: () => bits(every), push() { throw new Error('from the matcher'); }, isDone: false }) };
     await expect(all(prompt(6), { constraint: failing })).rejects.toThrow('from the matcher');

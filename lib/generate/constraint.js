@@ -9,6 +9,7 @@ const { version } = require('../../package.json');
 const { typeError } = require('../errors.js');
 const { show } = require('../show.js');
 const { NAME } = require('./cache.js');
+const { isToken, tokensOf } = require('./tokens.js');
 
 const PACKAGE = '@webnn-node/constrain';
 const KINDS = ['schema', 'regex', 'grammar'];
@@ -66,6 +67,17 @@ function begun(label, constraint) {
   return matcher;
 }
 
+/** The tokens that can only come next, as a matcher has them. @returns {number[]} */
+function forcedBy(label, matcher) {
+  const given = matcher.forced?.() ?? [];
+  const wrong = (found) => typeError(NAME, label, `options: constraint: found ${show(found)} as the result of forced(), allowed an array of tokens`);
+  const ids = tokensOf(given);
+  if (ids === undefined) throw wrong(Array.isArray(given) ? given.find((id) => typeof id !== 'number' && typeof id !== 'bigint') : given);
+  const other = ids.find((id) => !isToken(id));
+  if (other !== undefined) throw wrong(other);
+  return ids;
+}
+
 /**
  * The tokens that may come next in sequences.
  * @param {import('../generate.d.ts').TokenMatcher[]} matchers
@@ -84,4 +96,4 @@ function withTokenizer(constraint, tokenizer, end) {
   return isObject(constraint) && isText(constraint) ? { tokenizer, end, ...constraint } : constraint;
 }
 
-module.exports = { begun, compiled, masksOf, readConstraint, withTokenizer };
+module.exports = { begun, compiled, forcedBy, masksOf, readConstraint, withTokenizer };

@@ -13,7 +13,7 @@ const { adapterHandle } = require('./adapter.js');
 const { mostProbable } = require('./alternatives.js');
 const { ask, askForStep, promised, requireContext, sync } = require('./asking.js');
 const { NAME, decoderOf, openSession, take } = require('./cache.js');
-const { begun, compiled, masksOf } = require('./constraint.js');
+const { begun, compiled, forcedBy, masksOf } = require('./constraint.js');
 const { featuresOf, requireSameContext } = require('./embedding.js');
 const { withEncoder } = require('./encoder.js');
 const { readGiven, readOptions, readPrompts } = require('./options.js');
@@ -127,7 +127,7 @@ async function* tokens(work, prompts, options, called) {
     const list = [];
     for (const [sequence, first] of step) {
       let next = first;
-      while (next.length > 0 && !adds(list, session, next, sequences[sequence], options)) next = await guessed(work, sequence, sequences[sequence], options);
+      while (next.length > 0 && !adds(list, work, next, sequences[sequence], options)) next = await guessed(work, sequence, sequences[sequence], options);
       if (next.length === 0) going.push(sequence);
     }
     live = going;
@@ -142,9 +142,9 @@ function neededWhen({ speculate }, isDirect) {
 }
 
 /** Adds tokens of a sequence, with those that can only follow. @returns {boolean} whether the sequence ends with one of them */
-function adds(list, session, tokens, state, options) {
+function adds(list, { session, model: { label } }, tokens, state, options) {
   for (const token of tokens) {
-    const all = [token, ...forced(token, state)];
+    const all = [token, ...forced(label, token, state)];
     const end = all.findIndex((one, i) => ends(one, state, options, i === all.length - 1));
     list.push(...all.slice(0, end < 0 ? all.length : end + 1));
     if (end >= 0) return true;
@@ -166,11 +166,11 @@ async function guessed(work, sequence, state, { speculate, hook, top, constraint
 }
 
 /** Tells the matcher of a token. @returns the tokens that can only follow it */
-function forced({ id, sequence }, { matcher }) {
+function forced(label, { id, sequence }, { matcher }) {
   if (matcher === undefined) return [];
   matcher.push(id);
-  const ids = matcher.isDone ? [] : (matcher.forced?.() ?? []);
-  return Array.from(ids, (other) => ({ id: other, logprob: 0, sequence, forced: true }));
+  const ids = matcher.isDone ? [] : forcedBy(label, matcher);
+  return ids.map((other) => ({ id: other, logprob: 0, sequence, forced: true }));
 }
 
 /** Whether a sequence ends with a token, which then says why. */
