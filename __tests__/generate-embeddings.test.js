@@ -7,6 +7,7 @@ const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate, generationUsage } = require('../lib/generate.js');
 const { KINDS, TOKENS, decoder } = require('./generate/decoders.js');
 const { cancelAtAllMoments } = require('./generate/moments.js');
+const { OTHERS, PLACED, placing: placedBy } = require('./generate/placed.js');
 const { PATCHES, parts, partsWithLayers, picture, placing, visionEncoder, withAxes } = require('./generate/embeddings.js');
 
 const COUNT = 10;
@@ -293,14 +294,74 @@ describe('a model of embeddings that takes features as well', () => {
     expect(await Promise.all(prompts.map(([tokens, , given]) => idsOf(decoderOnly, tokens, { embed, features: given })))).toEqual(wanted);
     const message = (tokens, given) => idsOf(decoderOnly, tokens, { embed, features: given }).then(String, ({ message: said }) => said);
     expect(await message([...image(), 1])).toMatch(`found ${PATCHES} tokens without features`);
-    expect(await message(new Array(PATCHES).fill(7), { ...features(0), token: 7 })).toMatch(`found features for the token 7, allowed [${IMAGE}], as the model of embeddings has it`);
+    expect(await message(new Array(PATCHES).fill(7), { ...features(0), token: 7 })).toMatch(`found features for the token 7, allowed ${IMAGE}, as the model of embeddings has it`);
+    embed.destroy();
+  });
+
+  // The tokens of the pictures, and of what is heard.
+  const NUMBERS = { 'below zero': [-1, -2], 'of images and sound, with numbers below zero for them': [-3, -10005], 'if there are images, and then if there is sound': [IMAGE, IMAGE - 1] };
+
+  test.each(Object.keys(PLACED))('in the place of tokens %s', async (kind) => {
+    const embed = await loadOnnx(context, placedBy(made.embed, IMAGE, PLACED[kind]), { label: kind });
+    const [one, other] = NUMBERS[kind] ?? [IMAGE, IMAGE];
+    const options = { bias: { [IMAGE]: -Infinity, [IMAGE - 1]: -Infinity }, embed };
+    const plain = await loadOnnx(context, made.embed);
+    const words = (length, seed) => text(length, seed).map((id) => id % (IMAGE - 1));
+    const all = (token) => new Array(PATCHES).fill(token);
+    const of = (token, number) => ({ token, values: pictures[number].features });
+    const prompts = [
+      [words(70, 3), words(70, 3), []],
+      [[...words(5, 3), ...all(one), ...words(3, 5), ...all(other)], [...words(5, 3), ...rows(0), ...words(3, 5), ...rows(1)], [of(one, 0), of(other, 1)]],
+      [[...all(other), ...words(9, 7)], [...rows(2), ...words(9, 7)], of(other, 2)],
+    ];
+    // What the file means: by a run of it.
+    const [ids] = prompts[1];
+    const list = (...numbers) => ({ data: Float32Array.from(numbers.flatMap((number) => [...pictures[number].features.data])), shape: [numbers.length * PATCHES, WIDTH] });
+    const given = one === other || kind === 'below zero' ? { image_features: list(0, 1) } : { image_features: list(0), audio_features: list(1) };
+    const tokens = (numbers) => ({ input_ids: { data: BigInt64Array.from(numbers, BigInt), shape: [1, numbers.length] } });
+    const { inputs_embeds: embedded } = await embed.run({ ...tokens(ids), ...given });
+    const { inputs_embeds: alone } = await plain.run(tokens(ids.map((id) => (id < 0 || id >= IMAGE - 1 ? 0 : id))));
+    [[5, 0], [8 + PATCHES, 1]].forEach(([first, number]) => alone.data.set(pictures[number].features.data, first * WIDTH));
+    expect([...embedded.data]).toEqual([...alone.data]);
+    const wanted = [];
+    for (const [, all] of prompts) wanted.push(await idsOf(whole, all, { ...options, embed: undefined }));
+    for (const [i, [tokens, , given]] of prompts.entries()) expect(await idsOf(decoderOnly, tokens, { ...options, features: given })).toEqual(wanted[i]);
+    expect(await Promise.all(prompts.map(([tokens, , given]) => idsOf(decoderOnly, tokens, { ...options, features: given })))).toEqual(wanted);
+    const message = (tokens, given) => idsOf(decoderOnly, tokens, { embed, features: given }).then(String, ({ message: said }) => said);
+    expect(await message([...all(one), one, 1], of(one, 0))).toMatch('found 1 tokens without features');
+    expect(await message(all(7), of(7, 0))).toMatch(/found features for the token 7, allowed -?\d.*, as the model of embeddings has it/);
+    [embed, plain].forEach((one) => one.destroy());
+  });
+
+  test('tokens below zero are those of features, and no tokens of the text', async () => {
+    const embed = await loadOnnx(context, placedBy(made.embed, IMAGE, PLACED['below zero']));
+    const ids = [...text(5, 3), ...new Array(PATCHES).fill(-7)];
+    const options = { embed, features: { token: -7, values: pictures[0].features }, maxNewTokens: 1 };
+    const seen = [];
+    await idsOf(decoderOnly, ids, { ...options, logits: (_, { prompt }) => void seen.push([...prompt]) });
+    expect(seen).toEqual([ids]);
+    // What is not the last token of the vocabulary has no penalty for it.
+    expect(await idsOf(decoderOnly, ids, { ...options, bias: { [IMAGE]: 1000 }, repetitionPenalty: 1e6 })).toEqual([IMAGE]);
+    const message = (tokens, given) => idsOf(decoderOnly, tokens, { embed, ...given }).then(String, ({ message: said }) => said);
+    expect(await message([1, -7], {})).toMatch('ids: found -7, allowed whole numbers from 0 to 2147483647');
+    expect(await message([1, -8], { features: { token: -7, values: new Float32Array(0) } })).toMatch('ids: found -8, allowed');
+    expect(await message([1], { features: { token: -(2 ** 31) - 1, values: new Float32Array(0) } })).toMatch('features: token: found -2147483649');
+    embed.destroy();
+  });
+
+  test.each(Object.keys(OTHERS))('that does something else with them: %s', async (kind) => {
+    const embed = await loadOnnx(context, placedBy(made.embed, IMAGE, OTHERS[kind]), { label: kind });
+    const said = await idsOf(decoderOnly, text(5, 3), { embed }).then(String, ({ message }) => message);
+    expect(said).toMatch(`, and ${OTHERS[kind].at}, allowed one input of tokens, and features that take the place of tokens`);
     embed.destroy();
   });
 
   test.each(['first', 'sum', 'scaled', 'shown', 'other'])('that does something else with them (%s) is refused', async (kind) => {
     const embed = await loadOnnx(context, placing(made.embed, IMAGE, kind), { label: kind });
     const said = await idsOf(decoderOnly, text(5, 3), { embed }).then(String, ({ message }) => message);
-    expect(said).toMatch(kind === 'first' ? `does not put whole rows in the place of the token ${IMAGE}` : 'found a model of embeddings with the inputs ["image_features", "input_ids"], allowed one input of tokens, and features');
+    // No row of the table is a token above the last one.
+    const others = { first: `does not put whole rows in the place of the tokens ${IMAGE}`, other: 'found the index 40' };
+    expect(said).toMatch(others[kind] ?? /found a model of embeddings with the inputs \["image_features", "input_ids"\], and .*, allowed one input of tokens, and features/);
     embed.destroy();
   });
 });
@@ -318,7 +379,7 @@ test('what is missing or wrong is said', async () => {
   expect(await message([1, ...image(), IMAGE], { embed, features: { token: IMAGE, values: features } })).toMatch('found 1 tokens without features');
   expect(await message([1], { embed, features: { token: IMAGE, values: new Float32Array(5) } })).toMatch('found 20 bytes, allowed 256 bytes for each embedding');
   expect(await message([1], { embed, features: { token: IMAGE, values: new Uint8Array(5) } })).toMatch('options: features: found an Uint8Array, allowed a Float32Array');
-  expect(await message([1], { embed, features: { token: -1, values: features } })).toMatch('options: features: token: found -1');
+  expect(await message([1], { embed, features: { token: 1.5, values: features } })).toMatch('options: features: token: found 1.5');
   expect(await message([1], { embed, features: { token: 1 } })).toMatch('options: features: values: found undefined');
   expect(await message([1, ...image()], { embed, features: { token: IMAGE, values: features, grid: [1, 2, 2] } })).toMatch('features: grid: found some, allowed none for a model whose positions have one axis');
   expect(await message([1], { features: { token: 1, values: features } }, whole)).toMatch("allowed none for a model without the input 'inputs_embeds'");

@@ -91,7 +91,7 @@ export interface GenerateOptions {
    */
   logits?(
     logits: Float32Array,
-    context: { sequence: number; prompt: Uint32Array; ids: number[] },
+    context: { sequence: number; prompt: Uint32Array | Int32Array; ids: number[] },
   ): Float32Array | void | Promise<Float32Array | void>;
   /**
    * Only tokens that it allows are chosen, whatever `logits` and `bias` say. A sequence ends when it is complete. If the constraint cannot be
@@ -126,7 +126,8 @@ export interface GenerateOptions {
   /** A LoRA adapter: values of the inputs that the model has for its weights. `inputs` takes precedence. */
   adapter?: Adapter;
   /**
-   * For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens. It has one input, and is of the same context.
+   * For a decoder with the input `inputs_embeds` and no tokens: the model that embeds tokens, of the same context. It has one input, or further ones
+   * with features that it puts in the place of tokens.
    * Further inputs of the decoder may have the names of its outputs.
    */
   embed?: OnnxModel | GeneratingSession;
@@ -147,7 +148,7 @@ export interface GenerateOptions {
   withoutPast?: OnnxModel | GeneratingSession;
 }
 
-/** Embeddings for the tokens of one number: values, or a model that makes them, such as a vision encoder. */
+/** Embeddings for the tokens of one number, which may be negative: values, or a model that makes them, such as a vision encoder. */
 export type GenerateFeatures = GenerateGrid & (
   | { token: number; values: OnnxValue }
   | {

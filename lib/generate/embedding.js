@@ -8,7 +8,7 @@ const { requireArray } = require('../onnx/arrays.js');
 const { modelOf, runModel } = require('../onnx/onnx-model.js');
 const { quote, show } = require('../show.js');
 const { NAME } = require('./cache.js');
-const { isToken } = require('./tokens.js');
+const { isPlaceholder } = require('./tokens.js');
 
 /**
  * What stands for the tokens of a number: values, or a model that makes them of inputs.
@@ -37,7 +37,7 @@ function readFeatures(label, features) {
   return (Array.isArray(features) ? features : [features]).map((one) => {
     if (one === null || typeof one !== 'object') fail(label, 'features', one, '{ token, values } or { token, model, inputs }');
     const { token, grid, values, model, inputs } = one;
-    if (!isToken(token)) fail(label, 'features: token', token, 'the number of a token');
+    if (!isPlaceholder(token)) fail(label, 'features: token', token, 'the number of a token');
     const grids = readGrids(label, grid);
     if (model === undefined) {
       if (values === null || typeof values !== 'object') fail(label, 'features: values', values, '{ data, shape } or a typed array');
@@ -69,7 +69,7 @@ function requireSameContext(model, embed) {
  * Runs what makes features, and gives the elements of all.
  * @param {import('../onnx/model.js').Model} model the decoder
  * @param {{features: Features[], signal?: AbortSignal}} options
- * @returns {Promise<[number[], ArrayBufferView[], number[][]]>} the tokens that they stand for, their elements and their grids
+ * @returns {Promise<[number[], ArrayBufferView[], number[][]]>} the bits of the tokens that they stand for, their elements and their grids
  */
 async function featuresOf({ label, inputs: signatures, contextState }, { features, signal }) {
   const signature = signatures.find(({ name }) => name === 'inputs_embeds');
@@ -83,7 +83,7 @@ async function featuresOf({ label, inputs: signatures, contextState }, { feature
       return data;
     }),
   );
-  return [features.map(({ token }) => token), arrays, features.map(({ grids }) => grids)];
+  return [features.map(({ token }) => token >>> 0), arrays, features.map(({ grids }) => grids)];
 }
 
 function resultOf(label, results) {

@@ -28,9 +28,10 @@ const { noteOf } = require('./steps.js');
 function generate(model, ids, options = undefined) {
   const loaded = modelOf(model);
   if (loaded === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
-  const prompts = readPrompts(loaded.label, ids);
+  const checked = readOptions(loaded.label, options);
+  const prompts = readPrompts(loaded.label, ids, checked.features);
   const call = { known: [] };
-  return withKnown(run(loaded, prompts, readOptions(loaded.label, options), performance.now(), call), call);
+  return withKnown(run(loaded, prompts, checked, performance.now(), call), call);
 }
 
 /**

@@ -166,12 +166,13 @@ function readStops(label, stop) {
 }
 
 /**
- * The prompts.
+ * The prompts. Negative tokens are those that features stand for.
  * @param {string} label
  * @param {unknown} ids a list of tokens, or several
- * @returns {Uint32Array[]}
+ * @param {import('./embedding.js').Features[]} features
+ * @returns {(Uint32Array | Int32Array)[]}
  */
-function readPrompts(label, ids) {
+function readPrompts(label, ids, features) {
   const text = [ids, ...(Array.isArray(ids) ? ids : [])].find((list) => Array.isArray(list) && list.some((id) => typeof id === 'string'));
   if (text !== undefined) {
     const found = text === ids ? 'an array of strings' : 'an array of arrays of strings';
@@ -184,10 +185,10 @@ function readPrompts(label, ids) {
   }
   for (const tokens of several) {
     if (tokens.length === 0) throw typeError(NAME, label, 'ids: found no token, allowed at least one: to begin without a prompt, pass the token with which the model begins a text');
-    const wrong = tokens.find((id) => !isToken(id));
+    const wrong = tokens.find((id) => !isToken(id) && !features.some(({ token }) => token === id));
     if (wrong !== undefined) throw typeError(NAME, label, `ids: found ${show(wrong)}, allowed whole numbers from 0 to 2147483647`);
   }
-  return several.map((tokens) => Uint32Array.from(tokens));
+  return several.map((tokens) => (tokens.some((id) => id < 0) ? Int32Array : Uint32Array).from(tokens));
 }
 
 /** Values for inputs that have no meaning to generate(). Those of an adapter have no array, because the native side has it. */

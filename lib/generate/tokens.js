@@ -7,6 +7,9 @@ const { types } = require('node:util');
 /** Whether something is a number that a token may have. */
 const isToken = (id) => Number.isInteger(id) && id >= 0 && id < 2 ** 31;
 
+/** Whether something is a number that a token of a prompt may have for which features stand. */
+const isPlaceholder = (id) => Number.isInteger(id) && id >= -(2 ** 31) && id < 2 ** 31;
+
 /**
  * Numbers of a list of tokens, if it is one.
  * @param {unknown} list
@@ -18,4 +21,4 @@ function tokensOf(list) {
   return list.every((id) => typeof id === 'number' || typeof id === 'bigint') ? list.map(Number) : undefined;
 }
 
-module.exports = { isToken, tokensOf };
+module.exports = { isPlaceholder, isToken, tokensOf };

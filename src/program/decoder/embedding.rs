@@ -4,8 +4,8 @@
 //!   others do, and what is embedded stays where steps run.
 //! - Features of an image are embeddings that are given. They run in pieces of their own, by the decoder's graph alone. What else the model makes of
 //!   tokens is that of the tokens in whose place they are.
-//! - A model may take features besides tokens, and put them in the place of one token ([`crate::onnx::placed_features`]). Then the part of it
-//!   that takes tokens alone stands before the decoder's graph, and features are given as above.
+//! - A model may take features besides tokens, and put them in the place of some tokens ([`crate::onnx::placed_features`]). Then the part of it
+//!   that takes tokens alone stands before the decoder's graph, and features are given as above. These tokens may be negative.
 //! - In a sequence each row of features has a number of its own, above those of tokens ([`super::features`]). So prompts with the same image
 //!   begin alike, and those with another one do not.
 
@@ -15,7 +15,7 @@ use super::inputs::{Extent, Role};
 use crate::error::{Error, Kind, Result};
 use crate::graph::{DataType, Graph, OperandId, Source};
 use crate::memory::Bytes;
-use crate::onnx::placed_features::{self, PlacedFeatures};
+use crate::onnx::placed_features::{self, Found, PlacedFeatures, Placeholders};
 use crate::onnx::{OpenInput, Part, Size, Tensor};
 use crate::program::Program;
 use crate::program::caches::{Importing, refused};
@@ -32,6 +32,7 @@ pub struct Embedder {
 /// Features that stand for the tokens of a number in prompts.
 #[derive(Clone, Debug)]
 pub struct Given {
+    /// The bits of the number, which may be negative.
     pub token: u32,
     pub bytes: Arc<Bytes>,
     /// How the rows lie in images or films, one after the other, for positions of several axes.
@@ -50,15 +51,19 @@ impl Embedder {
         {
             return Ok(Embedder { program, placed: None });
         }
-        let placed = placed_features::find(&program.loaded)?;
+        let (placed, other) = match placed_features::find(&program.loaded, &program.bounds)? {
+            Found::Placed(placed) => (Some(placed), None),
+            Found::Other(node) => (None, node),
+        };
         let embedder = Embedder { program, placed };
         match &embedder.placed {
             Some(placed) => embedder.require_rows(placed)?,
             None => {
                 let names: Vec<&str> = embedder.program.loaded.inputs().iter().map(|input| input.name.as_str()).collect();
+                let place = other.map_or_else(String::new, |node| format!(", and {node}"));
                 let text = format!(
-                    "found a model of embeddings with the inputs {names:?}, allowed one input of tokens, and features that take the place of \
-                     the tokens of one number"
+                    "found a model of embeddings with the inputs {names:?}{place}, allowed one input of tokens, and features that take the \
+                     place of tokens"
                 );
                 return Err(Error::new(Kind::NotSupported, text));
             }
@@ -67,8 +72,8 @@ impl Embedder {
     }
 
     /// The tokens in whose place features are, if the model says it.
-    fn placeholders(&self) -> Option<impl Iterator<Item = i64> + Clone> {
-        self.placed.as_ref().map(|placed| placed.placeholders.iter().map(|(token, _)| *token))
+    fn placeholders(&self) -> &[Placeholders] {
+        self.placed.as_ref().map_or(&[], |placed| &placed.placeholders)
     }
 
     /// The input of tokens.
@@ -96,8 +101,10 @@ impl Embedder {
     /// Requires that features are whole rows, and in the order of the tokens: looks where the model puts them among three tokens.
     fn require_rows(&self, placed: &PlacedFeatures) -> Result<()> {
         let outputs = self.outputs()?;
-        for (token, places) in &placed.placeholders {
-            let ids = [*token, i64::from(*token == 0), *token];
+        for Placeholders { tokens, places } in &placed.placeholders {
+            // One that is in no other place: the embeddings of some may be nowhere.
+            let (Some(token), Some(other)) = (tokens.smallest(), tokens.not().smallest()) else { continue };
+            let ids = [token, other, token];
             let known = Tensor::from_integers(self.ids().element(), vec![1, ids.len()], &ids);
             let part = self.part(ids.len(), vec![(self.ids().name.clone(), known)], &[places])?;
             let widths = part.outputs.iter().filter(|output| outputs.contains(&output.name)).map(|output| output.shape.last());
@@ -113,7 +120,8 @@ impl Embedder {
                 })
             };
             if !widths.flatten().any(is_whole) {
-                let text = format!("found a model of embeddings that does not put whole rows in the place of the token {token}");
+                let text =
+                    format!("found a model of embeddings that does not put whole rows in the place of the tokens {tokens}");
                 return Err(Error::new(Kind::NotSupported, text));
             }
         }
@@ -237,15 +245,17 @@ impl Decoder {
         let refuse = |found: String, allowed: &str| Error::argument("features", found, allowed);
         let row = self.row().filter(|row| *row > 0 && self.embedder.is_some());
         let has_axes = self.roles.has_axes();
-        let placeholders = self.embedder.as_ref().and_then(Embedder::placeholders);
+        let placeholders = self.embedder.as_ref().map_or(&[][..], Embedder::placeholders);
+        // Those whose place is something else's: negative ones are no tokens of the model.
+        let stands = |id: u32| id >= FIRST || placeholders.iter().any(|all| all.tokens.contains(number_of(id)));
+        let is_placeholder = |id: u32| stands(id) || given.iter().any(|features| features.token == id);
+        let mut left: Vec<&mut u32> = prompts.iter_mut().flatten().filter(|id| is_placeholder(**id)).collect();
         for Given { token, bytes, grids } in given.iter_mut() {
-            if let Some(all) = placeholders.clone()
-                && all.clone().all(|other| other != i64::from(*token))
-            {
-                let allowed: Vec<i64> = all.collect();
+            if !placeholders.is_empty() && !placeholders.iter().any(|all| all.tokens.contains(number_of(*token))) {
+                let allowed: Vec<String> = placeholders.iter().map(|all| all.tokens.to_string()).collect();
                 return Err(refuse(
-                    format!("features for the token {token}"),
-                    &format!("{allowed:?}, as the model of embeddings has it"),
+                    format!("features for the token {}", number_of(*token)),
+                    &format!("{}, as the model of embeddings has it", allowed.join(", ")),
                 ));
             }
             let row = row.ok_or_else(|| refuse("features".into(), "none without a model that embeds tokens (embed)"))?;
@@ -254,20 +264,27 @@ impl Decoder {
             }
             let rows = bytes.len() / row;
             require_grids(grids, rows, has_axes)?;
-            let places: Vec<&mut u32> = prompts.iter_mut().flatten().filter(|id| **id == *token).take(rows).collect();
+            let mut places = Vec::new();
+            left = left
+                .into_iter()
+                .filter_map(|id| {
+                    if *id == *token && places.len() < rows {
+                        places.push(id);
+                        None
+                    } else {
+                        Some(id)
+                    }
+                })
+                .collect();
             if places.len() < rows {
-                return Err(refuse(format!("{rows} rows for {} tokens {token}", places.len()), "as many"));
+                return Err(refuse(format!("{rows} rows for {} tokens {}", places.len(), number_of(*token)), "as many"));
             }
             if rows > 0 {
                 let first = self.features().number(bytes, Looks { token: *token, rows: rows as u32, grids: grids.clone() });
                 places.into_iter().zip(first..).for_each(|(place, number)| *place = number);
             }
         }
-        let is_left = |id: &&u32| {
-            let is_placeholder = placeholders.clone().is_some_and(|mut all| all.any(|token| token == i64::from(**id)));
-            is_placeholder || given.iter().any(|features| features.token == **id)
-        };
-        match prompts.iter().flatten().filter(is_left).count() {
+        match left.len() {
             0 => Ok(()),
             left => Err(refuse(format!("{left} tokens without features"), "a row for each")),
         }
@@ -280,14 +297,19 @@ impl Decoder {
     }
 
     /// The tokens in whose place features are.
-    pub(super) fn tokens_of_features(&self, ids: &[u32]) -> Result<Vec<u32>> {
-        self.features().tokens(ids)
+    pub(super) fn tokens_of_features(&self, ids: &[u32]) -> Result<Vec<i64>> {
+        Ok(self.features().tokens(ids)?.into_iter().map(number_of).collect())
     }
 
     /// The positions of tokens behind others, on each axis one after the other.
     pub(super) fn positions(&self, before: &[u32], ids: &[u32]) -> Result<Vec<i64>> {
         self.features().positions(before, ids).map(|axes| axes.concat())
     }
+}
+
+/// The number of a token, of its bits.
+fn number_of(token: u32) -> i64 {
+    token.cast_signed().into()
 }
 
 /// # Errors

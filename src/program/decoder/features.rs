@@ -25,7 +25,7 @@ pub struct Features {
 /// What tells features from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Looks {
-    /// In whose place they are.
+    /// In whose place they are: the bits of the number.
     pub token: u32,
     pub rows: u32,
     pub grids: Vec<Grid>,
@@ -99,7 +99,7 @@ impl Features {
         Ok(bytes)
     }
 
-    /// The tokens in whose place they are; those that are tokens themselves stay.
+    /// The bits of the tokens in whose place they are; those that are tokens themselves stay.
     pub fn tokens(&self, ids: &[u32]) -> Result<Vec<u32>> {
         let token = |&id: &u32| if id < FIRST { Ok(id) } else { self.image(id).map(|(image, _)| image.looks.token) };
         ids.iter().map(token).collect()

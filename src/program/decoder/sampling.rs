@@ -67,8 +67,8 @@ pub struct Occurrences {
 }
 
 impl Occurrences {
-    pub fn of(prompt: &[u32]) -> Occurrences {
-        Occurrences { counts: prompt.iter().map(|&id| (id, 0)).collect() }
+    pub fn of(prompt: impl IntoIterator<Item = u32>) -> Occurrences {
+        Occurrences { counts: prompt.into_iter().map(|id| (id, 0)).collect() }
     }
 
     pub fn add(&mut self, id: u32) {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_occurs_is_less_probable() {
-        let mut occurrences = Occurrences::of(&[1, 77]);
+        let mut occurrences = Occurrences::of([1, 77]);
         // Negative numbers are multiplied: a half becomes a quarter.
         check(&Sampling { repetition: 2.0, ..plain() }, &occurrences, &[0.15 / 0.75, 0.25 / 0.75, 0.1 / 0.75, 0.25 / 0.75]);
         // What was not generated is not penalized so.
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(sampling.choose(&mut logits, None, &none, &mut random).unwrap().logprob, logprob);
         }
         // A factor that float32 does not have.
-        let occurrences = Occurrences::of(&[0]);
+        let occurrences = Occurrences::of([0]);
         for repetition in [1e-300, 1e300] {
             let sampling = Sampling { temperature: 0.0, repetition, ..plain() };
             assert_eq!(sampling.choose(&mut [0.0], None, &occurrences, &mut random).unwrap().id, 0);

@@ -274,8 +274,7 @@ impl Step for DecoderStep<'_> {
             }
             // The model that embeds them takes the tokens.
             Role::Embeddings | Role::Embedded => {
-                let tokens = self.decoder.tokens_of_features(self.tokens.tokens)?;
-                let numbers: Vec<i64> = tokens.into_iter().map(i64::from).collect();
+                let numbers = self.decoder.tokens_of_features(self.tokens.tokens)?;
                 bytes(descriptor.data_type.into(), &descriptor.shape, &numbers).map(InputValue::Bytes)
             }
             Role::Positions if self.decoder.roles.has_axes() => {

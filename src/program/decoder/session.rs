@@ -3,6 +3,7 @@
 use super::Decoder;
 use super::draft::{DraftModel, Drafted};
 use super::embedding::Given;
+use super::features;
 use super::feed::Feed;
 use super::generation::Generation;
 use super::guesses::{Guesser, Origin, SIZES_TOGETHER, fitting};
@@ -191,7 +192,7 @@ impl Session {
             let sequence = found.unwrap_or_else(|| Sequence::new(given));
             known.push(sequence.tokens.len());
             let pending = prompt[sequence.tokens.len()..].to_vec();
-            let occurrences = Occurrences::of(tokens);
+            let occurrences = Occurrences::of(tokens.iter().copied().filter(|id| *id < features::FIRST));
             let mut stream = || random.stream(None).map_err(|text| Error::new(Kind::Unknown, text));
             let feed = Feed { sequence, pending, keeper, ..Feed::default() };
             let guesser = speculation.as_ref().map(|of| Guesser::new(of.origin, prompt, of.most, of.fixed));
