@@ -33,6 +33,7 @@ impl Tile {
 
 /// Statements that bring a part of a matrix to `{side}_tile`: groups of four along its rows or columns, for each number
 /// along the depth. What reads an element is called in one place, since drivers put the whole of it into every place.
+/// FXC unrolls each loop that writes to a component of a vector by its number, and those around it, and gives up when they are too long.
 fn bring(side: &str, vector: &str, size: usize, tile: &Tile, by_depth: bool, element: &str) -> String {
     let (invocations, quarter, depth) = (tile.invocations(), size / 4, tile.depth);
     assert!((quarter * depth).is_multiple_of(invocations));
@@ -44,7 +45,10 @@ fn bring(side: &str, vector: &str, size: usize, tile: &Tile, by_depth: bool, ele
     format!(
         "for (var p = lane; p < {count}u; p += {invocations}u) {{\n{place}\
          var read = vec4<f32>();\n\
-         for (var c = 0u; c < 4u; c += 1u) {{ read[c] = {element}; }}\n\
+         for (var c = 0u; c < 4u; c += 1u) {{\n\
+         let value = {element};\n\
+         read = select(read, vec4<f32>(value), vec4<u32>(0u, 1u, 2u, 3u) == vec4<u32>(c));\n\
+         }}\n\
          {side}_tile[k * {pitch}u + four] = {vector}(read);\n}}\n",
         count = quarter * depth,
         pitch = quarter + 1,
