@@ -1,6 +1,7 @@
 // cargo test.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { buildAddon, constrainEnv, constrainManifest, withFeatures } from './addon.mjs';
+import { testDirect3d } from './direct3d.mjs';
 import { trouble } from './outcome.mjs';
 import { run } from './run.mjs';
 import { getMesa } from './mesa.mjs';
@@ -33,13 +34,14 @@ export async function testRust(tally) {
   await count(tally, 'cargo test', [...all, '--no-fail-fast'], { WEBNN_SHADERS: shaders });
 }
 
-/** What Metal, Direct3D 12 and Vulkan are given of these shaders. The crate is no part of the workspace. */
+/** What Metal, Direct3D 12 and Vulkan are given of these shaders, and what compilers of Windows say to it. The crate is no part of the workspace. */
 export async function testPortability(tally) {
   tally.say('\n== shaders as MSL, HLSL and SPIR-V');
   const args = ['run', '--release', '--locked', '--quiet', '--manifest-path', inRepository('tests', 'portability', 'Cargo.toml'), '--target-dir', inRepository('target', 'portability'), '--', shaders];
   const ended = await run('cargo', args, { limitSeconds: compileLimit, stdout: 'both', stderr: 'both', mark: tally.mark });
   const [, passed = '0', failed = '1'] = /^(\d+) passed, (\d+) failed$/m.exec(ended.stdout) ?? [];
   const note = trouble(ended, compileLimit);
+  if (!note) await testDirect3d(tally, shaders);
   tally.add({ name: 'portability', passed: Number(passed), failed: Math.max(Number(failed), note ? 1 : 0), note, seconds: ended.seconds });
 }
 

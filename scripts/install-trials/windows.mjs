@@ -3,12 +3,12 @@ import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { requireZig, withTools } from '../package/tools.mjs';
 import { inRepository } from '../repository.mjs';
+import { findWine } from '../wine.mjs';
 import { runTrial } from './runtimes.mjs';
 import { LeftOut, nodeOfVersion, succeed } from './surroundings.mjs';
 import { installFor } from './systems.mjs';
 
 const kept = inRepository('target', 'install-trials');
-const wines = ['/usr/lib/wine/wine64', '/usr/bin/wine64', '/usr/bin/wine'];
 const libraries = ['/usr/lib/x86_64-linux-gnu/wine', '/usr/lib/wine'].map((folder) => path.join(folder, 'x86_64-windows'));
 
 /** Rust's standard library wants a library that Wine has from version 9 on. Before, a stand-in lies beside the addon. */
@@ -28,7 +28,7 @@ async function completeWine(folder) {
 const toFiles = '"$@" > printed.txt 2> said.txt < /dev/null || { cat printed.txt said.txt >&2; exit 1; }; cat printed.txt';
 
 export const windowsTrials = (setting) => (setting.quick || process.platform !== 'linux' ? [] : [['on win32-x64, under Wine', async () => {
-  const wine = wines.find((file) => existsSync(file));
+  const wine = findWine();
   if (wine === undefined) throw new LeftOut('wine64 was not found (Debian: wine64)');
   const project = await installFor('win32-x64', setting);
   try {

@@ -1,5 +1,6 @@
 //! Makes the languages of Metal, Direct3D 12 and Vulkan of the shaders in a folder (`WEBNN_SHADERS`, `tests/runners/portable.rs`), as wgpu does on
-//! these systems. Where programs of the systems are installed, they look at the results: `spirv-val`, and `dxc`.
+//! these systems. `spirv-val` looks at the SPIR-V if it is installed. The HLSL is left in the folder, with lists for the compilers of Windows
+//! (`scripts/direct3d.mjs`): `fxc.txt` and `dxc.txt`.
 //!
 //!     cargo run --release --manifest-path tests/portability/Cargo.toml -- FOLDER
 //!
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// What became of the shaders in one language.
 #[derive(Default)]
@@ -38,15 +40,21 @@ fn main() -> ExitCode {
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "wgsl"));
     files.sort();
-    let tools = Tools { spirv_val: is_there("spirv-val"), dxc: is_there("dxc") };
+    let tools = Tools { spirv_val: is_there("spirv-val"), fxc: Mutex::default(), dxc: Mutex::default() };
     let sums = of_all(&files, &tools);
     for (language, Sum { passed, failures }) in &sums {
         println!("{language}: {passed} shaders, {} failed", failures.len());
         failures.iter().take(MOST_SHOWN).for_each(|failure| println!("  {failure}"));
     }
-    for (name, is_there) in [("spirv-val", tools.spirv_val), ("dxc", tools.dxc)] {
-        if !is_there {
-            println!("{name} is not installed: it has looked at nothing");
+    if !tools.spirv_val {
+        println!("spirv-val is not installed: it has looked at nothing");
+    }
+    for (name, list) in [("fxc.txt", tools.fxc), ("dxc.txt", tools.dxc)] {
+        let mut lines = list.into_inner().unwrap_or_else(PoisonError::into_inner);
+        lines.sort();
+        if let Err(error) = fs::write(folder.join(name), lines.concat()) {
+            eprintln!("{name}: {error}");
+            return ExitCode::from(2);
         }
     }
     // No shader at all is a failure, too.
@@ -86,7 +94,9 @@ fn of_all(files: &[PathBuf], tools: &Tools) -> BTreeMap<&'static str, Sum> {
 
 struct Tools {
     spirv_val: bool,
-    dxc: bool,
+    /// Lines for the compilers of Windows: a file, its entry point, and a target.
+    fxc: Mutex<Vec<String>>,
+    dxc: Mutex<Vec<String>>,
 }
 
 fn is_there(program: &str) -> bool {
@@ -111,9 +121,12 @@ fn of_file(file: &Path, tools: &Tools) -> Vec<(&'static str, Result<(), String>)
     let has_matrices = name.starts_with("matrices");
     let mut results = vec![("MSL", metal(&module, &info)), ("SPIR-V", vulkan(file, &module, &info, tools))];
     if !has_matrices {
-        // The oldest that wgpu takes, where a shader needs no more.
-        let model = if name.starts_with("least") { ShaderModel::V5_1 } else { ShaderModel::V6_2 };
-        results.push(("HLSL", direct3d(file, &module, &info, model, tools)));
+        // wgpu uses FXC where Windows has no DXC, and that knows neither float16 nor subgroups.
+        if name.starts_with("least") {
+            results.push(("HLSL for FXC", direct3d(file, &module, &info, ShaderModel::V5_1, &tools.fxc)));
+        }
+        let model = if name.starts_with("least") { ShaderModel::V6_0 } else { ShaderModel::V6_2 };
+        results.push(("HLSL for DXC", direct3d(file, &module, &info, model, &tools.dxc)));
     }
     results
 }
@@ -142,8 +155,15 @@ fn metal(module: &Module, info: &ModuleInfo) -> Result<(), String> {
     if text.contains("kernel void") { Ok(()) } else { Err("no kernel".to_owned()) }
 }
 
-fn direct3d(file: &Path, module: &Module, info: &ModuleInfo, model: ShaderModel, tools: &Tools) -> Result<(), String> {
-    let options = hlsl::Options { shader_model: model, ..Default::default() };
+fn direct3d(
+    file: &Path,
+    module: &Module,
+    info: &ModuleInfo,
+    model: ShaderModel,
+    list: &Mutex<Vec<String>>,
+) -> Result<(), String> {
+    // As the addon's pipelines, which write memory of a workgroup before they read it.
+    let options = hlsl::Options { shader_model: model, zero_initialize_workgroup_memory: false, ..Default::default() };
     let pipeline = hlsl::PipelineOptions { entry_point: Some((ShaderStage::Compute, "main".to_owned())) };
     let mut text = String::new();
     let written =
@@ -151,12 +171,12 @@ fn direct3d(file: &Path, module: &Module, info: &ModuleInfo, model: ShaderModel,
     let names: Vec<String> =
         written.entry_point_names.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let [entry] = &names[..] else { return Err(format!("the entry points {names:?}")) };
-    if !tools.dxc {
-        return Ok(());
-    }
-    let hlsl = file.with_extension("hlsl");
+    let version = model.to_str();
+    let hlsl = file.with_extension(format!("{version}.hlsl"));
     fs::write(&hlsl, text).map_err(|error| error.to_string())?;
-    checked(Command::new("dxc").args(["-T", "cs_6_2", "-enable-16bit-types", "-E", entry]).arg(&hlsl).args(["-Fo", "/dev/null"]))
+    let name = hlsl.file_name().unwrap_or_default().to_string_lossy();
+    list.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name} {entry} cs_{version}\n"));
+    Ok(())
 }
 
 fn vulkan(file: &Path, module: &Module, info: &ModuleInfo, tools: &Tools) -> Result<(), String> {
