@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use webnn_node::backend::Backend;
-use webnn_node::backend::wgpu::{AdapterRequest, Gpu};
+use webnn_node::backend::wgpu::{AdapterRequest, Gpu, Work};
 use webnn_node::compiler::compile;
 use webnn_node::error::{Kind, Result};
 use webnn_node::graph::attribute::Value;
@@ -208,6 +208,100 @@ fn a_graph_larger_than_the_device_is_refused_and_its_context_lives() {
     harness.write(X, 1.0);
     harness.dispatch(X, Y);
     assert_eq!(harness.read(Y).unwrap(), 2.0);
+}
+
+/// A device that nothing else uses, whose work can be counted.
+fn fresh() -> Option<Harness> {
+    gpu()?.lose();
+    Harness::new()
+}
+
+#[test]
+fn runs_on_tensors_of_earlier_ones_are_one_submission_each_and_make_nothing() {
+    let _alone = alone();
+    let Some(harness) = fresh() else { return };
+    let round = |value: f32| {
+        harness.write(X, value);
+        harness.dispatch(X, Y);
+        harness.dispatch(Y, X);
+        assert_eq!(harness.read(X).unwrap(), value + 2.0);
+    };
+    round(0.0);
+    let before = harness.gpu.work();
+    for i in 0..10 {
+        round(i as f32);
+    }
+    let Work { submissions, buffers, bind_groups } = harness.gpu.work() - before;
+    // What is written goes with the first run; what is read is copied by a submission of its own.
+    assert_eq!((submissions, bind_groups), (30, 0));
+    // The next read may begin before the last one has given its buffer back, so there may be two of them.
+    assert!(buffers <= 1, "{buffers}");
+}
+
+#[test]
+fn tensors_in_the_place_of_others_are_bound_anew() {
+    let _alone = alone();
+    let Some(harness) = fresh() else { return };
+    let all: Vec<TensorId> = (10..14).map(TensorId).collect();
+    for (&tensor, value) in all.iter().zip(0u8..) {
+        tasks::create(&harness.timeline, tensor, descriptor(), "").unwrap();
+        harness.write(tensor, value.into());
+    }
+    // More pairs than are remembered, each again after the others.
+    for _ in 0..2 {
+        for (from, &tensor) in all.iter().enumerate() {
+            harness.dispatch(tensor, Y);
+            assert_eq!(harness.read(Y).unwrap(), from as f32 + 1.0);
+        }
+    }
+}
+
+#[test]
+fn writes_that_nothing_follows_are_submitted_when_they_are_many() {
+    let _alone = alone();
+    let Some(harness) = fresh() else { return };
+    harness.read(X).unwrap();
+    let before = harness.gpu.work();
+    for i in 0..130 {
+        harness.write(X, i as f32);
+    }
+    assert_eq!(harness.read(X).unwrap(), 129.0);
+    // Two times 64 of them, and the rest with the read.
+    assert_eq!((harness.gpu.work() - before).submissions, 3);
+}
+
+#[test]
+fn the_memory_of_a_tensor_goes_while_a_graph_that_used_it_is_there() {
+    let _alone = alone();
+    let Some(harness) = fresh() else { return };
+    let large = Descriptor::new(DataType::Float32, [1 << 22]);
+    let mut builder = GraphBuilder::new(Arc::new(Limits::everything()));
+    let x = builder.input("x", large.clone()).unwrap();
+    let y = builder.apply(operator("neg").unwrap(), [Value::Operand(x)], "").unwrap()[0];
+    let graph = GraphId(7);
+    tasks::build(&harness.timeline, graph, builder.build(vec![("y".into(), y)]).unwrap()).unwrap();
+    harness.read(X).unwrap();
+    let Some(before) = harness.gpu.allocated_bytes() else {
+        println!("not tested: the driver's interface does not tell how much memory is in use");
+        return;
+    };
+    let tensors = [TensorId(20), TensorId(21)];
+    for tensor in tensors {
+        tasks::create(&harness.timeline, tensor, large.clone(), "").unwrap();
+    }
+    tasks::dispatch(&harness.timeline, graph, &tensors, "");
+    harness.read(X).unwrap();
+    let length = large.byte_length() as u64;
+    assert!(harness.gpu.allocated_bytes().unwrap() >= before + 2 * length);
+    for tensor in tensors {
+        harness.timeline.send(Task::DestroyTensor { tensor }).unwrap();
+    }
+    // It goes when the device has finished what comes next.
+    let is_gone = || {
+        harness.read(X).unwrap();
+        harness.gpu.allocated_bytes().unwrap() < before + length
+    };
+    assert!((0..1000).any(|_| is_gone()), "{} bytes, before {before}", harness.gpu.allocated_bytes().unwrap());
 }
 
 #[test]

@@ -12,7 +12,8 @@ use webnn_node::timeline::{Done, GraphId, Task, TensorId, Timeline, Watch};
 /// A timeline, and why its context is lost, once it is.
 pub fn start(backend: impl Backend) -> (Timeline, Receiver<String>) {
     let (sender, lost) = bounded(1);
-    (Timeline::start(backend, move |message| sender.send(message).unwrap()).unwrap(), lost)
+    // A device may be lost after all that a test looks at.
+    (Timeline::start(backend, move |message| drop(sender.send(message))).unwrap(), lost)
 }
 
 /// Sends a task that reports. The result comes out of the channel.

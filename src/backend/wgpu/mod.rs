@@ -80,6 +80,7 @@ mod trial;
 
 pub use foreign::{Common, Foreign, Lowered};
 pub use runtime::adapter::{self, AdapterRequest};
+pub use runtime::counts::Work;
 pub use runtime::device::end_of_process;
 pub use runtime::executable::Executable;
 pub use runtime::storage::DeviceStorage;
@@ -148,6 +149,16 @@ impl Gpu {
     /// How many pipelines the device has made so far, for all its contexts.
     pub fn pipelines(&self) -> usize {
         self.0.device.pipeline_count()
+    }
+
+    /// What the device was asked to do so far, by all its contexts.
+    pub fn work(&self) -> Work {
+        self.0.device.counts.work()
+    }
+
+    /// How much memory of the device is in use, where the driver's interface lets us say.
+    pub fn allocated_bytes(&self) -> Option<u64> {
+        self.0.device.device.generate_allocator_report().map(|report| report.total_allocated_bytes)
     }
 
     /// Destroys the device, for all its contexts, as a driver does that fails.

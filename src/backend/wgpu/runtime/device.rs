@@ -5,6 +5,7 @@
 
 use super::adapter::required;
 use super::constants::Constants;
+use super::counts::Counts;
 use super::errors::checked;
 use super::exit::leave_devices_at_exit;
 use super::experimental::permission;
@@ -19,6 +20,7 @@ use crate::backend::CopyRange;
 use crate::backend::wgpu::target::{Features, Target, opens_shapes};
 use crate::error::{Error, Kind, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
@@ -46,6 +48,7 @@ pub struct Device {
     loss: Arc<Loss>,
     /// How long it may take for what was submitted.
     pub limit: Arc<Limit>,
+    pub counts: Arc<Counts>,
 }
 
 /// All devices of the process whose driver may be in use, for its end.
@@ -146,9 +149,13 @@ impl Device {
         let flight = Arc::new(Flight::new(limit.clone(), loss.clone()));
         let (ending, ended) = bounded(0);
         let (stopping, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let counts = Arc::new(Counts::default());
         let submitter = Submitter {
             device: device.clone(),
             queue: queue.clone(),
+            counts: counts.clone(),
+            unsubmitted: Cell::default(),
+            staging: Arc::default(),
             submitted,
             flight: flight.clone(),
             loss: loss.clone(),
@@ -187,6 +194,7 @@ impl Device {
             orders,
             loss,
             limit,
+            counts,
         });
         let mut devices = lock(&DEVICES);
         devices.retain(|other| !other.is_at_rest(Instant::now()));
@@ -251,7 +259,7 @@ impl Device {
     /// `UnknownError` when the memory cannot be had.
     pub fn storage(&self, length: usize) -> Result<DeviceStorage> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
-        Ok(DeviceStorage::new(self.buffer(length, usage)?, 0))
+        Ok(DeviceStorage::new(self.buffer(length, usage)?))
     }
 
     /// A buffer of zeros, long enough for whole words.
@@ -266,6 +274,7 @@ impl Device {
             return Err(Error::new(Kind::Unknown, message));
         }
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        self.counts.buffer();
         self.checked(|| Ok(self.device.create_buffer(&descriptor)))
     }
 

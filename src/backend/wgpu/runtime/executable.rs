@@ -1,5 +1,6 @@
 //! A program on a device: dispatches with their pipelines, the constants on the device, and one arena.
 
+use super::bound::BindGroups;
 use super::constants::Constant;
 use super::device::Device;
 use super::findings::Findings;
@@ -43,6 +44,7 @@ pub struct Executable {
     checks: Vec<InputCheck>,
     findings: Arc<[Finding]>,
     steps: Arc<[ProgramStep]>,
+    bound: Arc<BindGroups>,
     /// See [`Backend::plan_bytes`](crate::backend::Backend::plan_bytes).
     pub plan_bytes: usize,
     _plan_charge: Charge,
@@ -64,6 +66,17 @@ struct Run<'a> {
     outputs: SmallVec<[Arc<DeviceStorage>; 2]>,
     found: Option<Buffer>,
     known: &'a [usize],
+}
+
+impl Run<'_> {
+    /// The memory of a slot that is the run's.
+    fn storage(&self, slot: Slot) -> Option<&DeviceStorage> {
+        match slot {
+            Slot::Input(position) => Some(&self.inputs[position]),
+            Slot::Output(position) => Some(&self.outputs[position]),
+            _ => None,
+        }
+    }
 }
 
 /// A graph among those of a device.
@@ -173,6 +186,7 @@ impl Executable {
             checks,
             findings: findings.into(),
             steps: steps.into(),
+            bound: BindGroups::new(wanted.len()),
             plan_bytes,
             _plan_charge,
             _counted,
@@ -233,6 +247,7 @@ impl Executable {
         let entry = |(number, resource)| BindGroupEntry { binding: number as u32, resource };
         let entries: SmallVec<[BindGroupEntry<'_>; 8]> = resources.into_iter().enumerate().map(entry).collect();
         let layout = dispatch.pipeline.get_bind_group_layout(0);
+        self.device.counts.bind_group();
         self.device.device.create_bind_group(&BindGroupDescriptor { label: None, layout: &layout, entries: &entries })
     }
 
@@ -243,7 +258,7 @@ impl Executable {
     pub fn record(&self, bindings: &Bindings<DeviceStorage>, look: &Look, watch: &Watch) -> Result<Recorded> {
         let device = &self.device.device;
         let run = self.run(bindings, look)?;
-        let wanted = || self.dispatches.iter().filter(|dispatch| !self.is_left_out(dispatch, &run));
+        let wanted = || self.dispatches.iter().enumerate().filter(|(_, dispatch)| !self.is_left_out(dispatch, &run));
         let mut encoder = device.create_command_encoder(&Default::default());
         if !watch.wants_steps() || !self.device.has_times() {
             let mut pass = encoder.begin_compute_pass(&Default::default());
@@ -251,13 +266,13 @@ impl Executable {
             drop(pass);
             return Ok(Recorded { commands: encoder.finish(), timestamps: None });
         }
-        let wanted: Vec<&Prepared> = wanted().collect();
-        let passes: Vec<&[&Prepared]> = wanted.chunk_by(|one, next| one.step == next.step).collect();
+        let wanted: Vec<(usize, &Prepared)> = wanted().collect();
+        let passes: Vec<&[(usize, &Prepared)]> = wanted.chunk_by(|(_, one), (_, next)| one.step == next.step).collect();
         let mut queries = Queries::new(device, passes.len());
         for dispatches in &passes {
-            let timestamp_writes = Some(queries.next(dispatches[0].step));
+            let timestamp_writes = Some(queries.next(dispatches[0].1.step));
             let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor { label: None, timestamp_writes });
-            dispatches.iter().for_each(|dispatch| self.add(&mut pass, dispatch, &run));
+            dispatches.iter().for_each(|&dispatch| self.add(&mut pass, dispatch, &run));
         }
         let all = (self.steps.clone(), watch.clone());
         let timestamps = (!passes.is_empty()).then(|| queries.finish(device, &mut encoder, all));
@@ -278,7 +293,7 @@ impl Executable {
             outputs.push(match tensor {
                 Some(tensor) => tensor.clone(),
                 // Later steps may read it all the same.
-                None => Arc::new(DeviceStorage::new(self.device.buffer(length, BufferUsages::STORAGE)?, 0)),
+                None => Arc::new(DeviceStorage::new(self.device.buffer(length, BufferUsages::STORAGE)?)),
             });
         }
         Ok(Run { inputs: &bindings.inputs, outputs, found, known: &look.known })
@@ -295,18 +310,37 @@ impl Executable {
         dispatch.places.is_some_and(is_there) || dispatch.looks_at.is_some_and(|input| run.known.contains(&input))
     }
 
-    fn add(&self, pass: &mut ComputePass<'_>, dispatch: &Prepared, run: &Run<'_>) {
+    /// The bind group of a dispatch that mentions tensors of the run.
+    fn bound(&self, number: usize, dispatch: &Prepared, run: &Run<'_>) -> BindGroup {
+        let make = || {
+            let resources = dispatch.bindings.iter().map(|memory| match (run.storage(memory.slot), memory.slot) {
+                (Some(storage), _) => storage.resource(memory),
+                (None, Slot::Findings) => resource(run.found.as_ref().expect("who looks leaves what was found"), 0, memory),
+                (None, own) => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
+            });
+            self.bind(dispatch, resources)
+        };
+        // What a run finds is in memory of its own.
+        if dispatch.bindings.iter().any(|memory| memory.slot == Slot::Findings) {
+            return make();
+        }
+        let storages = || dispatch.bindings.iter().filter_map(|memory| run.storage(memory.slot));
+        let places = storages().map(|storage| (storage.buffer.clone(), storage.offset)).collect();
+        self.bound.get(number, &places).unwrap_or_else(|| {
+            let group = make();
+            self.bound.keep(number, places, group.clone());
+            // Who has the tensors has them until this run is recorded, so none is forgotten before.
+            storages().for_each(|storage| storage.mentions.add(&self.bound));
+            group
+        })
+    }
+
+    fn add(&self, pass: &mut ComputePass<'_>, (number, dispatch): (usize, &Prepared), run: &Run<'_>) {
         pass.set_pipeline(&dispatch.pipeline);
         if let Some(fixed) = &dispatch.fixed {
             pass.set_bind_group(0, fixed, &[]);
         } else {
-            let resources = dispatch.bindings.iter().map(|memory| match memory.slot {
-                Slot::Input(position) => run.inputs[position].resource(memory),
-                Slot::Output(position) => run.outputs[position].resource(memory),
-                Slot::Findings => resource(run.found.as_ref().expect("who looks leaves what was found"), 0, memory),
-                own => resource(self.own(own).expect("the others are the graph's own"), 0, memory),
-            });
-            pass.set_bind_group(0, &self.bind(dispatch, resources), &[]);
+            pass.set_bind_group(0, &self.bound(number, dispatch, run), &[]);
         }
         let [x, y, z] = dispatch.grid;
         pass.dispatch_workgroups(x, y, z);

@@ -3,7 +3,9 @@
 //! ([`open`](super::open), [`trial`](super::trial)) use wgpu.
 
 pub mod adapter;
+mod bound;
 mod constants;
+pub mod counts;
 pub mod device;
 mod errors;
 pub mod executable;

@@ -1,15 +1,18 @@
 //! A tensor's memory on the device.
 
+use super::bound::Mentions;
 use super::findings::Doubts;
 use super::loss::lock;
 use crate::backend::wgpu::gpu_program::Memory;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use wgpu::{BindingResource, Buffer, BufferBinding};
 
 /// A buffer of whole words, or a part of one; what is after the last element means nothing.
 #[derive(Debug)]
 pub struct DeviceStorage {
     pub buffer: Buffer,
+    /// Of the buffer.
+    pub mentions: Arc<Mentions>,
     /// Where it begins in the buffer, in bytes.
     pub offset: usize,
     /// What the host has written, if that is little and nothing else was written since: indices are checked here.
@@ -22,15 +25,17 @@ pub struct DeviceStorage {
 const MOST_KNOWN: usize = 1 << 16;
 
 impl DeviceStorage {
-    pub fn new(buffer: Buffer, offset: usize) -> DeviceStorage {
-        DeviceStorage { buffer, offset, known: Mutex::default(), doubts: Mutex::default() }
+    pub fn new(buffer: Buffer) -> DeviceStorage {
+        let mentions = Mentions::new(buffer.clone());
+        DeviceStorage { buffer, mentions, offset: 0, known: Mutex::default(), doubts: Mutex::default() }
     }
 
     /// A part, which is what graphs write: the whole has it without their doubts, as it has what a failed run has left there.
     pub fn part(&self, offset: usize) -> DeviceStorage {
         // What is written to the part is another content of the whole.
         self.forget();
-        DeviceStorage { doubts: Mutex::new(self.doubts()), ..DeviceStorage::new(self.buffer.clone(), offset) }
+        let (buffer, mentions) = (self.buffer.clone(), self.mentions.clone());
+        DeviceStorage { buffer, mentions, offset, known: Mutex::default(), doubts: Mutex::new(self.doubts()) }
     }
 
     /// Those that are not known to be groundless.

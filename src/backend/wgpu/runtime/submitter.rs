@@ -1,5 +1,6 @@
 //! The thread that submits work to a device, in the order in which it was ordered.
 
+use super::counts::Counts;
 use super::errors::checked;
 use super::findings::{Doubts, Findings};
 use super::jobs::{Asked, Commands, Job, Order, QueuedJob, Recorded};
@@ -11,9 +12,10 @@ use crate::done::Done;
 use crate::error::{Error, Kind, Result};
 use crate::host_memory::HostBuffer;
 use crossbeam_channel::{Receiver, Sender};
+use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use wgpu::BufferUsages;
 
@@ -21,6 +23,11 @@ use wgpu::BufferUsages;
 pub struct Submitter {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
+    pub counts: Arc<Counts>,
+    /// Writes that wait for the next submission.
+    pub unsubmitted: Cell<Writes>,
+    /// Buffers that were read from, for later reads.
+    pub staging: Arc<Mutex<Vec<wgpu::Buffer>>>,
     pub submitted: Sender<Submission>,
     pub flight: Arc<Flight>,
     pub loss: Arc<Loss>,
@@ -28,9 +35,24 @@ pub struct Submitter {
     pub stopping: Arc<AtomicBool>,
 }
 
+/// How many writes, and of how many bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Writes {
+    count: usize,
+    bytes: usize,
+}
+
+/// Each write is in memory of the driver until the device has done it, so not more than this wait for a run or a read.
+const MOST_WRITES: Writes = Writes { count: 64, bytes: 4 << 20 };
+
+/// Buffers of at most so many bytes are kept for later reads, and so many of them.
+const MOST_STAGING: u64 = 1 << 20;
+const MOST_KEPT: usize = 4;
+
 /// Copies that are to be submitted, and where what runs found will be in them.
 struct Staged {
     staging: wgpu::Buffer,
+    end: u64,
     commands: wgpu::CommandBuffer,
     findings: Vec<(Arc<Findings>, Range<usize>)>,
 }
@@ -49,7 +71,7 @@ impl Submitter {
             let submitted = match queued_job {
                 Some(queued_job) => self.submit(&queued_job),
                 None if self.stopping.load(Ordering::Relaxed) => None,
-                None => self.checked(|| Ok(self.queue.submit([]))).ok(),
+                None => self.checked(|| Ok(self.pass_on(None))).ok(),
             };
             match submitted {
                 Some(index) => drop(self.submitted.send(index)),
@@ -74,7 +96,16 @@ impl Submitter {
             Some(Job::Write { to, bytes, done }) => {
                 let written = self.write(&to, &bytes);
                 drop((to, bytes));
-                reported(written, done)
+                match written {
+                    Ok(index) => {
+                        done.report(Ok(()));
+                        index
+                    }
+                    Err(error) => {
+                        done.report(Err(error));
+                        None
+                    }
+                }
             }
             Some(Job::Read { from, doubts, into, done }) => self.read(&from, doubts, into, done, asked),
             Some(Job::Learn { doubts }) => self.learn(&doubts),
@@ -87,7 +118,15 @@ impl Submitter {
         checked(&self.device, &self.loss, work)
     }
 
-    fn write(&self, to: &DeviceStorage, bytes: &[u8]) -> Result<Submission> {
+    /// Submits commands, and before them what was written since the last time.
+    fn pass_on(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) -> Submission {
+        self.unsubmitted.take();
+        self.counts.submission();
+        self.queue.submit(commands)
+    }
+
+    /// Writes with the next submission, and makes one only if much waits for it.
+    fn write(&self, to: &DeviceStorage, bytes: &[u8]) -> Result<Option<Submission>> {
         #[cfg(feature = "faults")]
         crate::faults::at(crate::faults::Place::Write)?;
         self.checked(|| {
@@ -100,8 +139,11 @@ impl Submitter {
                 word[..rest.len()].copy_from_slice(rest);
                 self.queue.write_buffer(&to.buffer, whole.len() as u64, &word);
             }
-            // Without this the copies would pile up until something is executed.
-            Ok(self.queue.submit([]))
+            let Writes { count, bytes: waiting } = self.unsubmitted.get();
+            let writes = Writes { count: count + 1, bytes: waiting + bytes.len() };
+            self.unsubmitted.set(writes);
+            let is_much = writes.count >= MOST_WRITES.count || writes.bytes >= MOST_WRITES.bytes;
+            Ok(is_much.then(|| self.pass_on(None)))
         })
     }
 
@@ -147,34 +189,46 @@ impl Submitter {
             end += buffer.size();
         }
         self.checked(|| {
-            let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
-            let descriptor = wgpu::BufferDescriptor { label: None, size: end, usage, mapped_at_creation: false };
-            let staging = self.device.create_buffer(&descriptor);
+            let staging = self.staging(end);
             let mut encoder = self.device.create_command_encoder(&Default::default());
             for (buffer, at) in &copies {
                 encoder.copy_buffer_to_buffer(buffer, 0, &staging, *at, buffer.size());
             }
-            Ok(Staged { staging, commands: encoder.finish(), findings })
+            Ok(Staged { staging, end, commands: encoder.finish(), findings })
         })
+    }
+
+    /// A buffer for so many bytes that the host can have: one that was read before, if it is no more than four times as long.
+    fn staging(&self, size: u64) -> wgpu::Buffer {
+        let mut kept = lock(&self.staging);
+        if let Some(found) = kept.iter().position(|buffer| (size..=4 * size).contains(&buffer.size())) {
+            return kept.swap_remove(found);
+        }
+        drop(kept);
+        self.counts.buffer();
+        let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+        self.device.create_buffer(&wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false })
     }
 
     /// Submits copies, and gives the bytes when they are there; what runs found is known then.
     fn bring(&self, staged: Staged, take: impl FnOnce(Result<&[u8]>) + Send + 'static) -> Submission {
-        let Staged { staging, commands, findings } = staged;
+        let Staged { staging, end, commands, findings } = staged;
         // A driver may wait here for the device; a read can be refused meanwhile.
-        let index = self.queue.submit([commands]);
-        let mapped = staging.clone();
-        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+        let index = self.pass_on([commands]);
+        let (mapped, kept) = (staging.clone(), self.staging.clone());
+        staging.map_async(wgpu::MapMode::Read, ..end, move |result| {
             let fail =
                 |error: &dyn std::fmt::Display| Error::new(Kind::Unknown, format!("the device's memory cannot be read: {error}"));
             let view =
-                result.map_err(|error| fail(&error)).and_then(|()| mapped.get_mapped_range(..).map_err(|error| fail(&error)));
+                result.map_err(|error| fail(&error)).and_then(|()| mapped.get_mapped_range(..end).map_err(|error| fail(&error)));
             let view = match view {
                 Ok(view) => view,
                 Err(error) => return take(Err(error)),
             };
             findings.iter().for_each(|(findings, range)| findings.learn(&view[range.clone()]));
             take(Ok(&view));
+            drop(view);
+            keep(&kept, mapped);
         });
         index
     }
@@ -183,7 +237,7 @@ impl Submitter {
         let submitted = self.checked(|| {
             let Recorded { commands, timestamps } = commands()?;
             let now = Instant::now();
-            Ok((self.queue.submit([commands]), timestamps.map(|timestamps| (timestamps, now))))
+            Ok((self.pass_on([commands]), timestamps.map(|timestamps| (timestamps, now))))
         });
         match submitted {
             Ok((index, Some((timestamps, now)))) => {
@@ -194,6 +248,15 @@ impl Submitter {
             }
             submitted => reported(submitted.map(|(index, _)| index), done),
         }
+    }
+}
+
+/// Keeps a buffer for later reads, if there are few.
+fn keep(kept: &Mutex<Vec<wgpu::Buffer>>, buffer: wgpu::Buffer) {
+    let mut kept = lock(kept);
+    if kept.len() < MOST_KEPT && buffer.size() <= MOST_STAGING {
+        buffer.unmap();
+        kept.push(buffer);
     }
 }
 
