@@ -20,6 +20,7 @@ pub mod halves;
 pub mod int8;
 pub mod isa;
 pub mod linear_attention;
+pub mod logits;
 pub mod output;
 pub mod pauses;
 pub mod pooling;

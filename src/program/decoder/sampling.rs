@@ -3,6 +3,8 @@
 use crate::error::{Error, Kind, Result};
 use crate::onnx::Stream;
 use std::collections::HashMap;
+use webnn_kernels::isa::Isa;
+use webnn_kernels::logits;
 
 /// How tokens are chosen.
 #[derive(Clone, Debug)]
@@ -166,14 +168,8 @@ impl Sampling {
 
 /// The place of the greatest number, the first of equal ones; what is not a number counts as minus infinity.
 fn greatest(logits: &[f32]) -> Option<usize> {
-    let mut best = None;
-    let mut most = f32::NEG_INFINITY;
-    for (id, &number) in logits.iter().enumerate() {
-        if number > most {
-            (best, most) = (Some(id), number);
-        }
-    }
-    best
+    let most = logits::greatest(Isa::of_this_machine(), logits);
+    if most == f32::NEG_INFINITY { None } else { logits.iter().position(|number| *number == most) }
 }
 
 /// How far a number is above the greatest one, at most 0. Infinite ones are equal.
@@ -183,9 +179,9 @@ fn above(number: f32, top: f32) -> f64 {
 
 /// The greatest number, and the logarithm of the sum of the powers of how far all are above it. What is not a number does not count.
 fn log_of_sum(logits: &[f32]) -> (f32, f64) {
-    let numbers = || logits.iter().copied().filter(|number| !number.is_nan());
-    let top = numbers().fold(f32::NEG_INFINITY, f32::max);
-    (top, numbers().map(|number| above(number, top).exp()).sum::<f64>().ln())
+    let isa = Isa::of_this_machine();
+    let top = logits::greatest(isa, logits);
+    (top, logits::sum_of_powers(isa, logits, top).ln())
 }
 
 #[cfg(test)]
