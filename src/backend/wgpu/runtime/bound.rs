@@ -3,7 +3,7 @@
 
 use super::loss::lock;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use wgpu::{BindGroup, Buffer};
 
@@ -15,29 +15,26 @@ type OfDispatch = VecDeque<(Places, BindGroup)>;
 const MOST: usize = 2;
 
 /// Those of a graph, by the number of the dispatch.
-#[derive(Debug)]
-pub struct BindGroups(Mutex<Vec<OfDispatch>>);
+#[derive(Debug, Default)]
+pub struct BindGroups(Mutex<HashMap<usize, OfDispatch>>);
 
 impl BindGroups {
-    pub fn new(dispatches: usize) -> Arc<BindGroups> {
-        Arc::new(BindGroups(Mutex::new(vec![OfDispatch::new(); dispatches])))
-    }
-
     /// The bind group of a dispatch for tensors at these places, if a run before had it.
     pub fn get(&self, dispatch: usize, places: &Places) -> Option<BindGroup> {
         let groups = lock(&self.0);
-        groups[dispatch].iter().find(|(known, _)| known == places).map(|(_, group)| group.clone())
+        groups.get(&dispatch)?.iter().find(|(known, _)| known == places).map(|(_, group)| group.clone())
     }
 
     /// Keeps one in the place of the oldest. Those who have the tensors call [`Mentions::add`].
     pub fn keep(&self, dispatch: usize, places: Places, group: BindGroup) {
-        let groups = &mut lock(&self.0)[dispatch];
+        let mut groups = lock(&self.0);
+        let groups = groups.entry(dispatch).or_default();
         groups.truncate(MOST - 1);
         groups.push_front((places, group));
     }
 
     fn forget(&self, buffer: &Buffer) {
-        for groups in lock(&self.0).iter_mut() {
+        for groups in lock(&self.0).values_mut() {
             groups.retain(|(places, _)| places.iter().all(|(known, _)| known != buffer));
         }
     }

@@ -186,7 +186,7 @@ impl Executable {
             checks,
             findings: findings.into(),
             steps: steps.into(),
-            bound: BindGroups::new(wanted.len()),
+            bound: Arc::default(),
             plan_bytes,
             _plan_charge,
             _counted,
