@@ -93,7 +93,7 @@ WEBNN_ADAPTER selects a GPU by a part of its name. Without a hardware GPU a soft
 gpu --peers [options]: compared with onnxruntime-node's webgpu provider and onnxruntime-web, with a roofline
 
   --prepare          only write the models (4 GB), so that a run measures at once
-  --minutes N        time of the whole run (default 4); the most important parts come first
+  --minutes N        time of the whole run (default 4, with --allow-software 20); the most important parts come first
   --only TEXT        only the groups (networks, products, text, convolutions) or parts with this in their name; may be given again
   --engine NAME      only webnn-wgpu, webnn-dawn, onnxruntime-node or onnxruntime-web; may be given again
   --out DIR          gets gpu.json and gpu.md (default target/bench-gpu/results)

@@ -1,7 +1,7 @@
 // One engine and one group of parts in a process of its own. Prints a line of JSON for each part, when it is done, so that nothing is lost when the
 // time is over.
 //
-//   node benches/gpu/child.mjs ENGINE '{"folder": …, "parts": […], "milliseconds": …, "allowSoftware": false}'
+//   node benches/gpu/child.mjs ENGINE '{"folder": …, "parts": […], "milliseconds": …, "longest": …, "allowSoftware": false}'
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { generator } from '../onnx/seeded.mjs';
@@ -9,11 +9,9 @@ import { median, quantile } from '../statistics.mjs';
 import { modelsOf } from './parts.mjs';
 
 const [engine, settings] = process.argv.slice(2);
-const { folder, parts, milliseconds, allowSoftware } = JSON.parse(settings);
+const { folder, parts, milliseconds, longest, allowSoftware } = JSON.parse(settings);
 const end = performance.now() + milliseconds;
 const LEAST = 3;
-/** Of a part, in milliseconds: longer makes no better median. */
-const LONGEST = 3000;
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 
@@ -113,7 +111,7 @@ async function text(opened, part, until) {
 
 async function measure(opened, part, i) {
   // Called when a part begins to be measured: its share of what is left.
-  const until = () => performance.now() + Math.max(0, Math.min(LONGEST, ((end - performance.now()) / (parts.length - i)) * 0.6));
+  const until = () => performance.now() + Math.max(0, Math.min(longest, ((end - performance.now()) / (parts.length - i)) * 0.6));
   if (part.prompts) return text(opened, part, until);
   return part.shorter ? chain(opened, part, until) : single(opened, part, until);
 }

@@ -83,7 +83,7 @@ function text(small) {
     name: `${size}, ${weights}`,
     network: 'decoder',
     options: { weights, ...(small ? SMALL.decoder : DECODERS[size]) },
-    prompts: small ? [8, 40] : [8, 2048],
+    prompts: small ? [8, 40] : [8, 512, 2048],
     tokens: small ? 4 : 32,
   }));
 }

@@ -22,7 +22,7 @@ const { values } = parseArgs({
     peers: { type: 'boolean' },
     prepare: { type: 'boolean', default: false },
     'allow-software': { type: 'boolean', default: false },
-    minutes: { type: 'string', default: '4' },
+    minutes: { type: 'string' },
     only: { type: 'string', multiple: true, default: [] },
     engine: { type: 'string', multiple: true, default: [] },
     out: { type: 'string', default: 'target/bench-gpu/results' },
@@ -30,9 +30,12 @@ const { values } = parseArgs({
   },
 });
 const isSmall = values['allow-software'];
+/** Of a part, in milliseconds: longer makes no better median. */
+const LONGEST = isSmall ? 300 : 3000;
 const engines = values.engine.length > 0 ? values.engine : ENGINES;
 for (const name of engines) if (!ENGINES.includes(name)) fail(`--engine ${name}: there is ${ENGINES.join(', ')}`);
-const minutes = Number(values.minutes);
+// A device in software needs minutes for the shaders.
+const minutes = Number(values.minutes ?? (isSmall ? 20 : 4));
 if (!(minutes > 0)) fail(`--minutes ${values.minutes}: a number above 0 is expected`);
 const fits = (group, part) => values.only.length === 0 || values.only.some((text) => group.includes(text) || part.name.includes(text));
 const groups = allGroups(isSmall)
@@ -124,7 +127,7 @@ async function measureRoofline() {
 
 async function measure(group, engine, milliseconds) {
   console.error(`${group.name} on ${engine}, ${(milliseconds / 1000).toFixed(1)} s`);
-  const settings = { folder: models, parts: group.parts, milliseconds: Math.max(1000, milliseconds - 1500), allowSoftware: values['allow-software'] };
+  const settings = { folder: models, parts: group.parts, milliseconds: Math.max(1000, milliseconds - 1500), longest: LONGEST, allowSoftware: values['allow-software'] };
   const about = (report.engines[engine] ??= {});
   const partOf = (name) => report.parts.find((part) => part.group === group.name && part.name === name);
   let under;
