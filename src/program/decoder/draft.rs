@@ -18,10 +18,28 @@ pub(super) struct DraftModel {
     decoder: Arc<Decoder>,
     /// Its number among the calls of that model.
     call: u64,
-    /// Seconds that a guess takes lately, of all sequences that guess at once.
-    time: Option<f64>,
+    pace: Pace,
     /// How many numbers it gives for a token.
     tokens: Option<usize>,
+}
+
+/// How long guesses take.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Seconds that one takes lately, of all sequences that guess at once.
+    time: Option<f64>,
+}
+
+impl Pace {
+    /// A step has taken so many seconds. What is done once says nothing about later guesses: a prompt, what was said without guesses, a plan that
+    /// was missing. Gives what counts as the time of the guess.
+    fn took(&mut self, seconds: f64, is_usual: bool) -> f64 {
+        if !is_usual {
+            return self.time.unwrap_or(0.0);
+        }
+        self.time = Some(self.time.map_or(seconds, |known| known + (seconds.min(2.0 * known) - known) / 8.0));
+        seconds
+    }
 }
 
 /// A sequence that guesses.
@@ -60,7 +78,7 @@ impl DraftModel {
             return refuse(&format!("the inputs {:?}", decoder.others()), "one without further inputs");
         }
         let call = decoder.scheduler.enter();
-        Ok(DraftModel { decoder, call, time: None, tokens: None })
+        Ok(DraftModel { decoder, call, pace: Pace::default(), tokens: None })
     }
 
     /// Whether it has as many tokens as the model that it guesses for, about: tables are filled up to different sizes.
@@ -83,7 +101,7 @@ impl DraftModel {
     pub fn count(&self, checks: &Decoder, sizes: &[usize], rate: f64) -> usize {
         let costs = checks.guessing.costs();
         // Until it is known it is taken to be small.
-        let each = self.time.or(costs.time(1).map(|time| time / 8.0)).unwrap_or(0.0);
+        let each = self.pace.time.or(costs.time(1).map(|time| time / 8.0)).unwrap_or(0.0);
         costs.best(&[(MOST, rate)], sizes.iter().copied(), each) - 1
     }
 
@@ -92,17 +110,18 @@ impl DraftModel {
         self.count(checks, SIZES, rate) + 1
     }
 
-    /// Guesses for some sequences at once. Gives the seconds that it took.
+    /// Guesses for some sequences at once. Gives the seconds that such guesses take.
     ///
     /// # Errors
     /// Those of the model that guesses.
     pub fn guess(&mut self, all: &mut [Drafted<'_>], sampling: &Sampling, watch: &Watch) -> Result<f64> {
-        let began = Instant::now();
+        let mut seconds = 0.0;
         let most = all.iter().map(|one| one.count).max().unwrap_or(0);
         for place in 0..most {
             let mut going: Vec<&mut Drafted<'_>> =
                 all.iter_mut().filter(|one| one.count > place && one.guesses.len() == place).collect();
             let after = going.iter().map(|one| one.ids.len() - one.memory.sequence.tokens.len().min(one.ids.len())).max();
+            let is_planned = going.iter().all(|one| self.decoder.is_planned(&one.memory.sequence));
             let step = Instant::now();
             let feeds = going.iter_mut().map(|one| self.feed_of(one)).collect();
             let fed = self.decoder.feed(self.call, feeds, watch);
@@ -115,13 +134,10 @@ impl DraftModel {
                 one.occurrences.add(choice.id);
                 one.guesses.push(choice.id);
             }
-            // A prompt, or what was said without guesses, takes longer.
-            if place > 0 || after.is_some_and(|after| after <= 2) {
-                let time = step.elapsed().as_secs_f64();
-                self.time = Some(self.time.map_or(time, |known| known + (time.min(2.0 * known) - known) / 8.0));
-            }
+            let is_usual = is_planned && (place > 0 || after.is_some_and(|after| after <= 2));
+            seconds += self.pace.took(step.elapsed().as_secs_f64(), is_usual);
         }
-        Ok(began.elapsed().as_secs_f64())
+        Ok(seconds)
     }
 
     /// The text of a sequence, and its guesses so far, as far as the model that guesses has not seen them.
@@ -152,5 +168,22 @@ impl DraftModel {
 impl Drop for DraftModel {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_once_does_not_count() {
+        let mut pace = Pace::default();
+        // A prompt, and the first step, whose plan is missing.
+        assert_eq!([pace.took(30.0, false), pace.took(5.0, false)], [0.0, 0.0]);
+        assert_eq!(pace.time, None);
+        assert_eq!(pace.took(0.5, true), 0.5);
+        assert_eq!((pace.took(20.0, false), pace.time), (0.5, Some(0.5)));
+        // Another one had the cores.
+        assert_eq!((pace.took(4.0, true), pace.time), (4.0, Some(0.5625)));
     }
 }

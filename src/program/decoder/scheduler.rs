@@ -535,7 +535,7 @@ impl Decoder {
     }
 
     /// Whether the next step of a sequence has a plan.
-    fn is_planned(&self, sequence: &Sequence) -> bool {
+    pub(super) fn is_planned(&self, sequence: &Sequence) -> bool {
         let length = sequence.tokens.len();
         self.plans.has_plan(&self.extent_of(&self.form(sequence, 1, length == 0), length)) == Some(true)
     }
