@@ -17,7 +17,7 @@ const FILES = { garbage: '../garbage/collected.js' };
 /** Tests that say something else there: the beginnings of their names by their suites, each with the reason. */
 const EXCEPTIONS = {
   context: { 'the CPU is not accelerated': 'it is a GPU' },
-  compute: { '400 MB change hands': 'bytes are copied to the device and back' },
+  compute: { 'the process does not grow by them': 'bytes are copied to the device and back' },
   interfaces: { 'an object says what it is': 'createContext() is replaced here' },
   webidl: { 'of createContext()': 'createContext() is replaced here' },
   'wrong-inputs': { 'a tensor larger than the memory': 'the limits of the device refuse it before' },
