@@ -1,25 +1,10 @@
 'use strict';
 
-// The environment of tests on a real WebGPU: Dawn, by the package `webgpu`, on SwiftShader, a driver in software. The driver is where
-// VK_DRIVER_FILES says, or where `.ci/run` puts it. Tests find `webgpu`: `gpu` as browsers have it, and an adapter; or why there
-// is none.
+// The environment of tests on a real WebGPU: Dawn, by the package `webgpu`, on SwiftShader, a driver in software (driver.js). Tests find
+// `webgpu`: `gpu` as browsers have it, and an adapter; or why there is none.
 
-const { existsSync } = require('node:fs');
-const path = require('node:path');
 const { TestEnvironment } = require('jest-environment-node');
-
-const DRIVER = path.join(__dirname, '..', '..', 'target', 'swiftshader', 'vk_swiftshader_icd.json');
-
-/** Dawn's loader looks at the variable when it looks for adapters; others of this process are to find what they found before. */
-async function withDriver(work) {
-  const given = process.env.VK_DRIVER_FILES;
-  if (given === undefined && existsSync(DRIVER)) process.env.VK_DRIVER_FILES = DRIVER;
-  try {
-    return await work();
-  } finally {
-    if (given === undefined) delete process.env.VK_DRIVER_FILES;
-  }
-}
+const { withDriver } = require('./driver.js');
 
 async function open() {
   try {

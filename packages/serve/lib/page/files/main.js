@@ -112,18 +112,23 @@ function field(id, label, made) {
 
 /** How often the form was asked for: what comes late for an earlier choice must not replace what was typed since. */
 let asked = 0;
+/** The choice that the form is for: what was typed there stays when it is made again. */
+let shown;
 
 async function showInputs() {
   const [name, version, kind] = chosenModel();
   const mine = ++asked;
-  if (name === undefined) return;
+  const choice = $('model').value;
+  if (name === undefined || choice === shown) return;
   if (kind !== 'tensors') {
     const label = { generate: 'A message', embed: 'A text', rerank: 'A question, then a document in each line' }[kind];
     $('inputs').replaceChildren(field('text', label, element('textarea', { required: true, value: 'Hello!' })));
+    shown = choice;
     return;
   }
   const { inputs } = await ask(pathOf(name, version));
   if (mine !== asked) return;
+  shown = choice;
   $('inputs').replaceChildren(
     ...inputs.map(({ name: input, datatype, shape }, i) => {
       const sizes = shape.map((size) => (size === -1 ? 1 : size));
