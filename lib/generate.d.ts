@@ -266,7 +266,7 @@ export class GenerationCache {
   [Symbol.dispose](): void;
 }
 
-/** The iterator of a call. */
+/** The iterator of a call. The call ends when the iterator ends, or is garbage-collected. */
 export interface Generation<T> extends AsyncGenerator<T, void, void> {
   /** The number of tokens of each prompt that the cache had. Empty until the call has started. */
   readonly known: number[];

@@ -7,6 +7,9 @@ const { setImmediate: nextRound } = require('node:timers/promises');
 const v8 = require('node:v8');
 const vm = require('node:vm');
 const { ml, MLGraphBuilder } = require('../..');
+const { GenerationCache, generate, generateText } = require('../../lib/generate.js');
+const { loadOnnx } = require('../../lib/onnx.js');
+const { decoder } = require('../generate/decoders.js');
 const { buildAdder, createTensors, float32, read } = require('../adder.js');
 
 v8.setFlagsFromString('--expose-gc');
@@ -132,4 +135,57 @@ test('dispatches complete although their tensors and graph were collected', asyn
   })();
   await collectUntil(() => context.memoryUsage().tensors === 8);
   expect(await read(context, c)).toEqual([1, 2]);
+});
+
+describe('calls of generate() whose iterators script forgets', () => {
+  const MOST = 4;
+  const tokenizer = { encode: () => [1, 2, 3], decode: (ids) => ids.map((id) => String.fromCharCode(65 + id)).join('') };
+  const options = () => ({ maxNewTokens: 100, sequences: 2, cache: new GenerationCache({ maxBytes: 0 }) });
+  const kinds = {
+    generate: (model) => generate(model, [1, 2, 3], options()),
+    generateText: (model) => generateText(model, tokenizer, 'abc', options()),
+    // What it is given leads to it.
+    'generate with hooks and a signal that know it': (model) => {
+      const controller = new AbortController();
+      const known = {};
+      known.call = generate(model, [1, 2, 3], { ...options(), until: () => known.call === undefined, logits: () => void known.call, signal: controller.signal });
+      controller.signal.addEventListener('abort', () => known.call.return());
+      return known.call;
+    },
+  };
+
+  async function someTokens(call, count) {
+    for (let i = 0; i < count; i++) await call.next();
+  }
+
+  test.each(Object.keys(kinds))('end: %s', async (kind) => {
+    const other = await ml.createContext({ accelerated: false, maxQueue: MOST });
+    const model = await loadOnnx(other, decoder('GroupQueryAttention'));
+    const kept = kinds[kind](model);
+    await someTokens(kept, 2);
+    const withOne = model.memoryUsage().caches;
+    expect(withOne).toBeGreaterThan(0);
+    await (async () => {
+      const calls = Array.from({ length: MOST - 1 }, () => kinds[kind](model));
+      await Promise.all(calls.map((call) => someTokens(call, 2)));
+      await expect(kinds[kind](model).next()).rejects.toThrow('maxQueue');
+    })();
+    // Their caches go, and so do their places.
+    await collectUntil(() => model.memoryUsage().caches <= withOne);
+    const again = Array.from({ length: MOST - 1 }, () => kinds[kind](model));
+    await Promise.all(again.map((call) => someTokens(call, 2)));
+    await Promise.all(again.map((call) => call.return()));
+    // The one that is known goes on.
+    expect((await kept.next()).done).toBe(false);
+    await kept.return();
+    await other.ready();
+    other.destroy();
+  });
+
+  test('do not keep a model from being destroyed', async () => {
+    const model = await loadOnnx(context, decoder('GroupQueryAttention'));
+    await (async () => someTokens(kinds.generate(model), 2))();
+    model.destroy();
+    await collectUntil(() => context.memoryUsage().graphs === 0);
+  });
 });

@@ -12,6 +12,7 @@ const { show } = require('../show.js');
 const { adapterHandle } = require('./adapter.js');
 const { mostProbable } = require('./alternatives.js');
 const { ask, askForStep, promised, requireContext, sync } = require('./asking.js');
+const { Call } = require('./call.js');
 const { NAME, decoderOf, openSession, take } = require('./cache.js');
 const { begun, compiled, forcedBy, masksOf } = require('./constraint.js');
 const { featuresOf, requireSameContext } = require('./embedding.js');
@@ -30,8 +31,10 @@ function generate(model, ids, options = undefined) {
   if (loaded === undefined) throw typeError(NAME, '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   const checked = readOptions(loaded.label, options);
   const prompts = readPrompts(loaded.label, ids, checked.features);
-  const call = { known: [] };
-  return withKnown(run(loaded, prompts, checked, performance.now(), call), call);
+  const call = new Call();
+  const iterator = run(loaded, prompts, checked, performance.now(), call);
+  call.endWith(iterator);
+  return withKnown(iterator, call);
 }
 
 /**
@@ -52,10 +55,8 @@ async function* run(model, prompts, options, called, call) {
   const draft = options.speculate?.draft;
   if (draft !== undefined) requireDecoder(draft, label);
   // Before anything is waited for: who comes later is refused.
-  const leave = model.contextState.queue?.enter(NAME, label);
+  call.enter([model, draft], model.contextState.queue?.enter(NAME, label));
   let work;
-  model.enter();
-  draft?.enter();
   try {
     const constraint = await compiled(label, options.constraint);
     options.signal?.throwIfAborted();
@@ -70,6 +71,7 @@ async function* run(model, prompts, options, called, call) {
     requireContext(model);
     work = { model, session: openSession(decoder, cache, label), signal: options.signal, isOver: false };
     const { session } = work;
+    call.open(session);
     speculate(session, options, guessing);
     const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, options.adapter);
     const adapter = adapterHandle(options.adapter, decoder.handle);
@@ -80,14 +82,8 @@ async function* run(model, prompts, options, called, call) {
     if (cache !== undefined) cache.known = known;
     yield* tokens(work, prompts, { ...options, constraint }, called);
   } finally {
-    leave?.();
-    if (work !== undefined) {
-      work.isOver = true;
-      // What is under way ends by itself.
-      native.destroySession(work.session);
-    }
-    draft?.leave();
-    model.leave();
+    if (work !== undefined) work.isOver = true;
+    call.end();
   }
 }
 
