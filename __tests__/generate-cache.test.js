@@ -68,6 +68,27 @@ test('without a cache calls share what is long', async () => {
   expect(await generationUsage(model)).toMatchObject({ cache: { hits: 1, misses: 4, reusedTokens: 150 } });
 });
 
+test('the figures of a model are those of all its calls', async () => {
+  const fresh = await loadOnnx(context, decoder('concat'));
+  const figures = async () => {
+    const { steps, runs, cache } = await generationUsage(fresh);
+    return [steps, runs, cache.hits, cache.misses, cache.reusedTokens];
+  };
+  const long = prompt(150);
+  await all(fresh, long, { maxNewTokens: 5 });
+  const first = await figures();
+  expect(first).toEqual([first[0], first[0], 0, 1, 0]);
+  // Each type has a cache of its own.
+  await all(fresh, long, { maxNewTokens: 5, cacheType: 'int8' });
+  expect(await figures()).toEqual([2 * first[0], 2 * first[0], 0, 2, 0]);
+  expect((await generationUsage(fresh)).cache.sequences).toBe(2);
+  for (const cacheType of ['int8', 'model']) await all(fresh, long, { maxNewTokens: 5, cacheType });
+  const [steps, runs, ...others] = await figures();
+  expect(others).toEqual([2, 2, 298]);
+  expect([steps, runs]).toEqual([2 * first[0] + 10, 2 * first[0] + 10]);
+  fresh.destroy();
+});
+
 test('a talk goes on from every turn, and branches off', async () => {
   const cache = new GenerationCache();
   const talk = [...prompt(100)];

@@ -370,7 +370,7 @@ export interface GenerationUsage {
   accepted: number;
   /** Why calls with `speculate` generate one token for each step with this model. Absent if they can guess, or if this is not known yet. */
   speculationReason?: string;
-  /** The cache of calls without a `GenerationCache`. */
+  /** The cache of calls without a `GenerationCache`, or the sum of several: calls with a different `cacheType` or `embed` have a cache of their own. */
   cache: GenerationCacheUsage;
 }
 

@@ -52,8 +52,12 @@ function decoderOf(model, embed = undefined, cacheType = MODEL) {
   return entry.decoder;
 }
 
-/** The decoder of a model that was opened last. */
-const lastDecoderOf = (model) => opened.get(model)?.at(-1)?.decoder ?? decoderOf(model);
+/** The decoders of a model that exist, at least one. */
+async function decodersOf(model) {
+  const all = await Promise.allSettled((opened.get(model) ?? []).map(({ decoder }) => decoder));
+  const usable = all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  return usable.length > 0 ? usable : [await decoderOf(model)];
+}
 
 async function open(model, embed, cacheType) {
   let handle;
@@ -80,6 +84,9 @@ async function open(model, embed, cacheType) {
 /** @returns {import('../generate.d.ts').GenerationCacheUsage} */
 const usage = ([bytes, sequences, hits, misses, reusedTokens]) => ({ bytes, sequences, hits, misses, reusedTokens });
 
+/** Figures of two decoders: numbers add up, and of reasons the first stays. */
+const added = (first, second) => (typeof first === 'number' ? first + second : first || second);
+
 /**
  * What the steps of all calls on a model took.
  * @param {import('../onnx.d.ts').OnnxModel} model
@@ -88,8 +95,10 @@ async function generationUsage(model) {
   const loaded = modelOf(model);
   if (loaded === undefined) throw typeError('generationUsage', '', `model: found ${show(model)}, allowed an OnnxModel, or an InferenceSession of webnn-node/onnxruntime`);
   loaded.requireUsable('generationUsage');
-  const { handle } = await lastDecoderOf(loaded);
-  const [steps, runs, promptTokens, reason, guessed, accepted, speculationReason, ...figures] = native.decoderFigures(handle);
+  const decoders = await decodersOf(loaded);
+  loaded.requireUsable('generationUsage');
+  const all = decoders.map(({ handle }) => native.decoderFigures(handle));
+  const [steps, runs, promptTokens, reason, guessed, accepted, speculationReason, ...figures] = all.reduce((sums, ofOne) => sums.map((sum, i) => added(sum, ofOne[i])));
   return { steps, runs, promptTokens, ...(reason !== '' && { reason }), guessed, accepted, ...(speculationReason !== '' && { speculationReason }), cache: usage(figures) };
 }
 
