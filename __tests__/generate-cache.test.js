@@ -262,7 +262,9 @@ describe('files', () => {
       await expect(GenerationCache.load(model, wrong)).rejects.toThrow(/load: file: found .*, allowed the path of a file/);
     }
     await expect(GenerationCache.load({}, file)).rejects.toThrow(/load: model: found/);
+    const saving = cache.save(file);
     cache.destroy();
+    await expect(saving).rejects.toThrow('save: the GenerationCache was destroyed');
     await expect(cache.save(file)).rejects.toThrow('the GenerationCache was destroyed');
     const states = await loadOnnx(context, decoder('genai with states'));
     const other = new GenerationCache();

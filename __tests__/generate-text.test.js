@@ -47,6 +47,41 @@ describe('a detokenizer', () => {
     expect(all(new Detokenizer(pieces, { prompt: [2, 6 + 0xc3] }), [6 + 0xa9, 2])).toEqual(['é', ' a', '']);
   });
 
+  test('never gives half of a character, even if the tokenizer does', () => {
+    const units = { decode: (ids) => String.fromCharCode(...ids) };
+    const text = 'a😀b👩‍👩‍👧';
+    const given = all(new Detokenizer(units, { isHidden: () => false }), Array.from(text, (c) => [...c].flatMap((one) => Array.from({ length: one.length }, (_, i) => one.charCodeAt(i)))).flat());
+    expect(given.join('')).toBe(text);
+    for (const piece of given) expect(piece).toBe([...piece].filter((one) => !/[\uD800-\uDFFF]/.test(one) || one.length === 2).join(''));
+  });
+
+  test('decodes a few tokens at a time, whatever they are', () => {
+    let most = 0;
+    const counting = { decode: (ids, options) => ((most = Math.max(most, ids.length)), bytes.decode(ids, options)) };
+    for (const garbage of [[0xff], [0x80], [0xf0, 0x9f], [0xe2, 0x82, 0x41]]) {
+      const ids = Array.from({ length: 300 }, (_, i) => garbage[i % garbage.length]);
+      expect(all(new Detokenizer(counting), ids).join('')).toBe(bytes.decode(ids));
+    }
+    expect(most).toBeLessThan(40);
+  });
+
+  test('takes nothing back that a tokenizer says differently later, and goes on', () => {
+    const shrinking = { decode: (ids) => 'x'.repeat(Math.max(0, 5 - ids.length)) };
+    expect(all(new Detokenizer(shrinking), [1, 2, 3, 4, 5, 6]).join('')).toBe('xxxx');
+    const changing = { decode: (ids) => ids.map((id, i) => (i < ids.length - 1 ? '😀' : `${id}`)).join('') };
+    for (const piece of all(new Detokenizer(changing), [1, 2, 3, 4, 5])) expect(/[\uD800-\uDFFF]/.test([...piece].filter((one) => one.length === 1).join(''))).toBe(false);
+  });
+
+  test('says what is no text', () => {
+    for (const [text, shown] of [[5, '5'], [null, 'null'], [Promise.resolve('x'), 'a promise (await it first)'], [['x'], 'an array']]) {
+      const detokenizer = new Detokenizer({ decode: () => text }, { isHidden: () => false });
+      expect(() => detokenizer.push(1)).toThrow(new TypeError(`Detokenizer: tokenizer: found ${shown} as the result of decode(), allowed a string`));
+    }
+    // Also where it is asked which tokens have a text.
+    expect(() => new Detokenizer({ decode: async () => 'x' }).push(1)).toThrow('found a promise (await it first) as the result of decode()');
+    expect(new Detokenizer({ decode: () => undefined }).push(1)).toBe('');
+  });
+
   test('says of long texts what the tokenizer says of the whole', () => {
     let state = 7;
     const random = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
@@ -78,6 +113,20 @@ describe('stop strings', () => {
   ])('%s', (_, stops, texts, expected, found) => {
     expect(all(stops, texts)).toEqual([expected, found]);
   });
+});
+
+test('stop strings are strings', () => {
+  for (const [stops, shown] of [['abc', "'abc'"], [[1], '1'], [[undefined], 'undefined'], [undefined, 'undefined'], [[['a']], 'an array']]) {
+    expect(() => new StopStrings(stops)).toThrow(new TypeError(`StopStrings: stops: found ${shown}, allowed an array of strings`));
+  }
+  expect(new StopStrings(['']).push('abc')).toBe('abc');
+});
+
+test('the most probable tokens are those of the logits that are numbers, infinite ones too', () => {
+  const [nan, inf] = [NaN, Infinity];
+  expect(mostProbable(Float32Array.of(nan, 1, nan, 1), 3)).toEqual([1, 3].map((id) => ({ id, logprob: -Math.log(2) })));
+  expect(mostProbable(Float32Array.of(3, inf, nan, inf, -inf), 4)).toEqual([...[1, 3].map((id) => ({ id, logprob: -Math.log(2) })), { id: 0, logprob: -inf }, { id: 4, logprob: -inf }]);
+  expect(mostProbable(Float32Array.of(nan, nan), 4)).toEqual([]);
 });
 
 test('the most probable tokens are those of the logits', () => {
@@ -180,6 +229,40 @@ describe('generateText', () => {
     expect(refused(model, tokenizer, null)).toMatch('ids: found null');
     expect(refused(model, tokenizer, '')).toMatch('ids: found no token');
     expect(refused({}, tokenizer, 'A')).toMatch('model: found an object');
+  });
+
+  test('what a tokenizer must not say is refused', async () => {
+    const saying = (more) => ({ encode: () => [65], decode: () => 'x', ...more });
+    const refused = (more, given = 'A', options = {}) => {
+      try {
+        generateText(model, saying(more), given, options);
+      } catch (error) {
+        return `${error.name}: ${error.message}`;
+      }
+      return undefined;
+    };
+    for (const [found, shown] of [[undefined, 'undefined'], [null, 'null'], [5, '5'], ['12', "'12'"], [{}, 'an object'], [{ ids: 'x' }, 'an object'], [[[1]], 'an array'], [['1'], 'an array'], [Promise.resolve([1]), 'a promise (await it first)']]) {
+      expect(refused({ encode: () => found })).toBe(`TypeError: generate: tokenizer: found ${shown} as the result of encode(), allowed an array of tokens, or an object with such ids`);
+    }
+    for (const wrong of [1.5, -1, NaN, 2 ** 31]) expect(refused({ encode: () => [65, wrong] })).toMatch(`tokenizer: found ${wrong} in the result of encode(), allowed whole numbers`);
+    expect(refused({}, [{ role: 'user', content: 'A' }])).toMatch('tokenizer: found one without apply_chat_template()');
+    expect(refused({ apply_chat_template: () => [1, 2] }, [{ role: 'user', content: 'A' }])).toMatch('tokenizer: found an array as the result of apply_chat_template(), allowed a string');
+    for (const stop of [null, {}, { a: 1 }]) expect(refused({}, 'A', { stop })).toMatch('options: stop: found ');
+    const textOf = async (more, options) => {
+      const list = [];
+      for await (const { text } of generateText(model, saying(more), 'A', { maxNewTokens: 4, ...options })) list.push(text);
+      return list.join('');
+    };
+    for (const ids of [[65n], Uint8Array.of(65), { ids: [65] }, { ids: BigInt64Array.of(65n) }, new Proxy([65], {})]) expect(await textOf({ encode: () => ids, decode: (list) => tokenizer.decode(list) })).toMatch(/^ world/);
+    await expect(textOf({ decode: () => 5 })).rejects.toThrow('found 5 as the result of decode(), allowed a string');
+    await expect(textOf({}, { until: async () => true })).rejects.toThrow('options: until: found a promise');
+    let calls = 0;
+    const failing = { decode: (list) => {
+      if (++calls > 4) throw new Error('of the tokenizer');
+      return tokenizer.decode(list);
+    } };
+    await expect(textOf(failing, { isHidden: () => false, maxNewTokens: 9 })).rejects.toThrow('of the tokenizer');
+    expect(await textOf({ decode: (list) => tokenizer.decode(list) })).toMatch(/^ world/);
   });
 
   test('the most probable tokens come beside a function that changes the logits', async () => {

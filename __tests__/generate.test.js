@@ -204,8 +204,10 @@ describe('options', () => {
       expect(forced.map(({ id, logprob }) => [id, logprob])).toEqual([[9, 0], [9, 0]]);
     }
     expect(idsOf(await all(model(), [1, 2], { temperature: 1, maxNewTokens: 3, bias: { 11: Infinity } }))).toEqual([11, 11, 11]);
-    const none = all(model(), [1, 2], { logits: (numbers) => void numbers.fill(-Infinity) });
-    await expect(none).rejects.toThrow('found no token whose logit is above minus infinity');
+    for (const nothing of [-Infinity, NaN]) {
+      const none = all(model(), [1, 2], { logits: (numbers) => void numbers.fill(nothing) });
+      await expect(none).rejects.toThrow('generate [GroupQueryAttention]: found no token whose logit is above minus infinity');
+    }
   });
 
   test('a signal ends it at once, and the cache can be used afterwards', async () => {
@@ -268,7 +270,53 @@ describe('options', () => {
     expect(refused(model(), [1], { stop: [[]] })).toMatch('options: stop: found');
     expect(refused(model(), [1], { until: 3 })).toMatch('options: until: found 3, allowed a function');
     expect(refused(model(), [1], { bias: { x: 1 } })).toMatch("options: bias: found 'x', allowed the number of a token");
+    expect(refused(model(), [1], { signal: { aborted: false, addEventListener() {} } })).toMatch('options: signal: found an object, allowed an AbortSignal');
     expect(refused(model(), [1], { cache: {} })).toMatch('options: cache: found an object, allowed a GenerationCache');
+  });
+
+  test('members of options that are misspelt are refused, and what is null', () => {
+    const refused = (options, ids = [1]) => {
+      try {
+        generate(model(), ids, options);
+      } catch (error) {
+        return `${error.name}: ${error.message}`;
+      }
+      return undefined;
+    };
+    const whole = 'whole numbers from 0 to 2147483647';
+    expect(refused({ speculate: { prompt: true, guess: 3 } })).toMatch("TypeError: generate [GroupQueryAttention]: options: speculate: found 'guess', allowed draft, guesses, prompt");
+    expect(refused({ encoder: { model: model(), inputs: {}, input: {} } })).toMatch("options: encoder: found 'input', allowed inputs, model");
+    expect(refused({ features: { token: 1, value: 3 } })).toMatch("options: features: found 'value', allowed grid, inputs, model, token, values");
+    expect(refused({ features: { token: 1, values: new Float32Array(1), model: model() } })).toMatch('options: features: values: found a Float32Array, allowed values or a model, not both');
+    for (const name of ['seed', 'maxNewTokens', 'sequences', 'temperature', 'topK', 'topP', 'minP', 'repetitionPenalty', 'presencePenalty', 'frequencyPenalty', 'topLogprobs', 'speculate', 'stop', 'bias', 'cacheType']) {
+      expect(refused({ [name]: null })).toMatch(`TypeError: generate [GroupQueryAttention]: options: ${name}: found null, allowed `);
+      expect(refused({ [name]: undefined })).toBeUndefined();
+    }
+    for (const key of ['', ' 1', '1.0', '0x1', '1e1', '-1', '01', '2147483648']) expect(refused({ bias: { [key]: 1 } })).toMatch(`options: bias: found '${key}', allowed the number of a token`);
+    for (const key of [1.5, -1, 2n ** 40n, null, {}]) expect(refused({ bias: new Map([[key, 1]]) })).toMatch('options: bias: found ');
+    for (const bias of [{ 1: 1 }, new Map([[1, 1], [2n, 1], ['3', 1]])]) expect(refused({ bias })).toBeUndefined();
+    expect(refused({ stop: [[1, -1]] })).toMatch(`options: stop: found -1, allowed ${whole}`);
+    // eslint-disable-next-line no-sparse-arrays
+    for (const stop of [[[1, , 2]], [[1], undefined]]) expect(refused({ stop })).toMatch('options: stop: found ');
+    expect(refused({}, [1, -3])).toMatch(`ids: found -3, allowed ${whole}`);
+    expect(refused({}, [[1], [2, null]])).toMatch('ids: found an array with an array with null, allowed an array of tokens');
+    expect(refused({}, [1, {}])).toMatch('ids: found an array with 1, allowed');
+    const cache = new GenerationCache();
+    for (const [ids, found] of [[[-1], '-1'], [[1, 'x'], "'x'"], [[], 'no token'], [null, 'null'], [[1.5], '1.5']]) {
+      for (const call of ['pin', 'unpin']) expect(() => cache[call](ids)).toThrow(new TypeError(`${call}: ids: found ${found}, allowed an array of tokens, which are ${whole}`));
+    }
+  });
+
+  test('hooks that say what they must not are told so', async () => {
+    const transferred = (logits) => void structuredClone(logits.buffer, { transfer: [logits.buffer] });
+    await expect(all(model(), [1], { logits: transferred })).rejects.toThrow(`options: logits: found that the function has transferred its logits, allowed that it leaves them, or returns a Float32Array of ${TOKENS} elements`);
+    const instead = new Float32Array(TOKENS).fill(1, 5, 6);
+    expect(idsOf(await all(model(), [1], { maxNewTokens: 2, logits: (logits) => (transferred(logits), instead) }))).toEqual([5, 5]);
+    await expect(all(model(), [1], { logits: () => new Float32Array(3) })).rejects.toThrow(`options: logits: found a Float32Array of 3 elements as its result, allowed undefined, or a Float32Array of ${TOKENS} elements`);
+    await expect(all(model(), [1], { logits: () => 5 })).rejects.toThrow('options: logits: found 5 as its result, allowed undefined');
+    for (const until of [async () => true, async () => Promise.reject(new Error('unheard'))]) {
+      await expect(all(model(), [1], { until })).rejects.toThrow('options: until: found a promise (await it first) as its result');
+    }
   });
 
   test('a cache belongs to one model, and any number of calls may use it', async () => {
@@ -278,6 +326,12 @@ describe('options', () => {
     expect(await all(model(), [1], { cache, maxNewTokens: 2 })).toHaveLength(2);
     await tokens.return();
     await expect(all(models.concat, [1], { cache })).rejects.toThrow('found a GenerationCache of another model');
+    // A call that is refused makes it nobody's.
+    const free = new GenerationCache();
+    await expect(all(models.concat, [1], { cache: free, inputs: { other: new Float32Array(1) } })).rejects.toThrow("found 'other'");
+    const both = await Promise.allSettled([model(), models.genai].map((one) => all(one, [1], { cache: free, maxNewTokens: 2 })));
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(both.find(({ reason }) => reason).reason.message).toMatch('found a GenerationCache of another model');
     await expect(all(model(), [1], { inputs: { other: new Float32Array(1) } })).rejects.toThrow("options: inputs: found 'other', allowed no name");
     cache.destroy();
     await expect(all(model(), [1], { cache })).rejects.toThrow('the GenerationCache was destroyed');

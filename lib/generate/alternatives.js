@@ -11,6 +11,8 @@ function mostProbable(logits, count) {
   /** @type {number[]} */
   const best = [];
   for (let id = 0; id < logits.length; id++) {
+    // It is never chosen.
+    if (Number.isNaN(logits[id])) continue;
     if (best.length === count && !(logits[id] > logits[best[count - 1]])) continue;
     let at = best.length;
     while (at > 0 && logits[id] > logits[best[at - 1]]) at--;
@@ -19,9 +21,12 @@ function mostProbable(logits, count) {
   }
   const most = best.length > 0 ? logits[best[0]] : 0;
   let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit - most);
-  const total = most + Math.log(sum);
-  return best.map((id) => ({ id, logprob: logits[id] - total }));
+  for (const logit of logits) if (!Number.isNaN(logit)) sum += Math.exp(above(logit, most));
+  const total = Math.log(sum);
+  return best.map((id) => ({ id, logprob: above(logits[id], most) - total }));
 }
+
+/** How far a logit is above the greatest one, at most 0. Infinite ones are equal. */
+const above = (logit, most) => (logit === most ? 0 : logit - most);
 
 module.exports = { mostProbable };

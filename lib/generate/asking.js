@@ -3,7 +3,7 @@
 // What generate() asks of the native side: it ends at once for the caller when the signal comes, and soon really.
 
 const native = require('../native.js');
-const { CONTEXT_LOST, invalidState, nativeError } = require('../errors.js');
+const { CONTEXT_LOST, invalidState, named, nativeError } = require('../errors.js');
 const { begin } = require('../settle.js');
 const { NAME } = require('./cache.js');
 
@@ -43,12 +43,12 @@ function ask(work, start) {
   return untilAbort(signal, done, () => cancel(work));
 }
 
-/** Calls the native side, whose errors are script's. */
-function sync(call) {
+/** Calls the native side, whose errors are script's, and begin with the name of the function. */
+function sync({ label }, call) {
   try {
     return call();
   } catch (error) {
-    throw nativeError(error);
+    throw nativeError({ code: error.code, cause: error.cause, reason: error.reason, given: error.given, message: `${named(NAME, label)}: ${error.message}` });
   }
 }
 
@@ -65,7 +65,7 @@ async function askForStep(work, masks, when, start) {
   if (!(masks instanceof Promise)) return askWith(masks);
   if (when === 'before') return askWith(await promised(work, masks));
   let failure;
-  const give = (all) => work.isOver || sync(() => native.giveMasks(work.session, all));
+  const give = (all) => work.isOver || sync(work.model, () => native.giveMasks(work.session, all));
   masks.then(give).catch((error) => {
     failure = { error };
     cancel(work);

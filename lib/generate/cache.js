@@ -8,7 +8,8 @@ const { receiverOf } = require('../interface.js');
 const { modelOf } = require('../onnx/onnx-model.js');
 const { begin } = require('../settle.js');
 const { show } = require('../show.js');
-const { isToken, tokensOf } = require('./tokens.js');
+const { requireMembers } = require('./members.js');
+const { isToken, otherThanTokens, tokensOf } = require('./tokens.js');
 
 const NAME = 'generate';
 /** The bytes of a cache, unless its `maxBytes` says how many. */
@@ -148,9 +149,9 @@ class GenerationCache {
     const state = self(this, 'save');
     const path = fileOf('save', file);
     requireOpen('save', '', state);
-    const { model, prefixes } = state;
-    if (prefixes === undefined) throw invalidState('save', '', 'no call has used the GenerationCache yet');
-    await withFile('save', state, model, (request, handle) => native.savePrefixes(request, handle, prefixes, path));
+    const { model } = state;
+    if (state.prefixes === undefined) throw invalidState('save', '', 'no call has used the GenerationCache yet');
+    await withFile('save', state, model, (request, handle) => native.savePrefixes(request, handle, state.prefixes, path));
   }
 
   /** A cache with what {@link save} has written of the same model. */
@@ -197,8 +198,7 @@ const self = receiverOf('GenerationCache', stateOf);
 function readCacheOptions(options) {
   const refuse = (text) => typeError('GenerationCache', '', `options: ${text}`);
   if (options === null || typeof options !== 'object') throw refuse(`found ${show(options)}, allowed an object`);
-  const unknown = Object.keys(options).find((name) => !['cacheType', 'maxBytes', 'minTokens'].includes(name));
-  if (unknown !== undefined) throw refuse(`found ${show(unknown)}, allowed cacheType, maxBytes, minTokens`);
+  requireMembers('', options, ['cacheType', 'maxBytes', 'minTokens'], '', 'GenerationCache');
   const { cacheType = MODEL, maxBytes = MAX_BYTES, minTokens = 1 } = options;
   if (!CACHE_TYPES.includes(cacheType)) throw refuse(`cacheType: found ${show(cacheType)}, allowed ${CACHE_TYPES.map(show).join(', ')}`);
   if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw refuse(`maxBytes: found ${show(maxBytes)}, allowed a number from 0`);
@@ -209,7 +209,8 @@ function readCacheOptions(options) {
 function readPin(operator, ids) {
   const tokens = tokensOf(ids);
   if (tokens !== undefined && tokens.length > 0 && tokens.every(isToken)) return Uint32Array.from(tokens);
-  throw typeError(operator, '', `ids: found ${show(ids)}, allowed an array of tokens, which are whole numbers from 0 to 2147483647`);
+  const found = tokens?.length === 0 ? 'no token' : show(otherThanTokens(ids));
+  throw typeError(operator, '', `ids: found ${found}, allowed an array of tokens, which are whole numbers from 0 to 2147483647`);
 }
 
 function fileOf(operator, file) {
@@ -218,11 +219,13 @@ function fileOf(operator, file) {
 }
 
 /** Has the native side read or write a file of a cache. The model stays meanwhile. */
-async function withFile(operator, { cacheType }, model, start) {
+async function withFile(operator, state, model, start) {
+  const { cacheType } = state;
   model.requireUsable(operator);
   model.enter();
   try {
     const { handle } = await decoderOf(model, undefined, cacheType);
+    requireOpen(operator, '', state);
     await begin({ operator, label: model.label, context: model.contextState, arrive: () => undefined }, (request) => start(request, handle));
   } finally {
     model.leave();
@@ -236,23 +239,28 @@ function requireOpen(operator, label, state) {
 /** A cache for a call on a model, and perhaps one that embeds tokens: those of another model are refused. */
 function take(cache, model, embed = undefined) {
   const state = stateOf(cache);
+  requireOf(state, model, embed);
+  return state;
+}
+
+function requireOf(state, model, embed) {
   requireOpen(NAME, model.label, state);
   if (state.model !== undefined && (state.model !== model || state.embed !== embed)) {
     throw typeError(NAME, model.label, 'options: cache: found a GenerationCache of another model, allowed one of this');
   }
-  state.model = model;
-  state.embed = embed;
-  return state;
 }
 
 /**
- * The native side of a call, which keeps what it sees in a cache, or where calls keep it by default.
+ * The native side of a call, which keeps what it sees in a cache, or where calls keep it by default. From now on the cache is the model's.
  * @param {Decoder} decoder
  * @param {object | undefined} state of the cache
+ * @param {import('../onnx/model.js').Model} model
+ * @param {import('../onnx/model.js').Model} [embed] embeds tokens
  */
-function openSession({ handle }, state, label) {
+function openSession({ handle }, state, model, embed) {
   if (state === undefined) return native.createSession(handle, 0);
-  requireOpen(NAME, label, state);
+  requireOf(state, model, embed);
+  Object.assign(state, { model, embed });
   if (state.prefixes === undefined) openPrefixes(state, handle);
   return native.createSession(handle, state.prefixes);
 }

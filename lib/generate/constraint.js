@@ -5,6 +5,7 @@
 
 const { createRequire } = require('node:module');
 const path = require('node:path');
+const { types } = require('node:util');
 const { version } = require('../../package.json');
 const { typeError } = require('../errors.js');
 const { show } = require('../show.js');
@@ -78,14 +79,23 @@ function forcedBy(label, matcher) {
   return ids;
 }
 
+const maskOf = (label, matcher) => requireMask(label, 'mask()', matcher.mask());
+
+/** @returns {Uint32Array} */
+function requireMask(label, method, mask) {
+  if (types.isUint32Array(mask)) return mask;
+  throw typeError(NAME, label, `options: constraint: found ${show(mask)} as the result of ${method}, allowed a Uint32Array`);
+}
+
 /**
  * The tokens that may come next in sequences.
+ * @param {string} label
  * @param {import('../generate.d.ts').TokenMatcher[]} matchers
  * @returns {Uint32Array[] | Promise<Uint32Array[]>}
  */
-function masksOf(matchers) {
-  if (matchers.every(({ maskAsync }) => maskAsync === undefined)) return matchers.map((matcher) => matcher.mask());
-  const masks = Promise.all(matchers.map(async (matcher) => matcher.maskAsync?.() ?? matcher.mask()));
+function masksOf(label, matchers) {
+  if (matchers.every(({ maskAsync }) => maskAsync === undefined)) return matchers.map((matcher) => maskOf(label, matcher));
+  const masks = Promise.all(matchers.map(async (matcher) => (matcher.maskAsync === undefined ? maskOf(label, matcher) : requireMask(label, 'maskAsync()', await matcher.maskAsync()))));
   // Whoever waits for them hears of it.
   masks.catch(() => {});
   return masks;

@@ -2,21 +2,34 @@
 
 // Detokenizer: makes text of tokens, one by one, as far as no later token can change it.
 
+const { typeError } = require('../errors.js');
+const { show } = require('../show.js');
+
 /** How many tokens before a token may decide what it looks like, such as whether there is a space before it. */
 const CONTEXT = 4;
+/** How many tokens wait for the end of a character at most: if more come, it has none. */
+const MOST_WAITING = 8 * CONTEXT;
 const INCOMPLETE = '\uFFFD';
 const AS_IT_IS = { skip_special_tokens: false, clean_up_tokenization_spaces: false };
+
+/** What a tokenizer makes of tokens. @returns {string} */
+function requireText(text) {
+  if (typeof text === 'string') return text;
+  throw typeError('Detokenizer', '', `tokenizer: found ${show(text)} as the result of decode(), allowed a string`);
+}
 
 /** Tells the tokens that have no text: special ones, and those that the tokenizer does not know. */
 function hides(tokenizer) {
   const known = new Map();
   const isHidden = (id) => {
+    let text;
+    let shown;
     try {
-      const [text, shown] = [false, true].map((skips) => tokenizer.decode([id], { ...AS_IT_IS, skip_special_tokens: skips }));
-      return typeof text !== 'string' || (text !== '' && shown === '');
+      [text, shown] = [false, true].map((skips) => tokenizer.decode([id], { ...AS_IT_IS, skip_special_tokens: skips }));
     } catch {
       return true;
     }
+    return text === undefined || text === null || (requireText(text) !== '' && shown === '');
   };
   return (id) => {
     if (!known.has(id)) known.set(id, isHidden(id));
@@ -48,7 +61,8 @@ class Detokenizer {
   }
 
   #decode(ids) {
-    return ids.length === 0 ? '' : this.#tokenizer.decode(ids, AS_IT_IS);
+    if (ids.length === 0) return '';
+    return requireText(this.#tokenizer.decode([...ids], AS_IT_IS));
   }
 
   /**
@@ -60,11 +74,15 @@ class Detokenizer {
     this.#ids.push(id);
     const text = this.#decode(this.#ids);
     const piece = this.#send(text, complete(text).length);
-    if (!text.endsWith(INCOMPLETE) && this.#ids.length > 2 * CONTEXT) {
-      this.#ids = this.#ids.slice(-CONTEXT);
-      this.#sent = this.#decode(this.#ids);
-    }
+    if (complete(text) === text && this.#ids.length > 2 * CONTEXT) this.#keep(CONTEXT);
+    else if (this.#ids.length > MOST_WAITING) this.#keep(2 * CONTEXT);
     return piece;
+  }
+
+  /** Forgets all tokens but the last. */
+  #keep(count) {
+    this.#ids = this.#ids.slice(-count);
+    this.#sent = complete(this.#decode(this.#ids));
   }
 
   /** The text that waited for more. */
@@ -81,13 +99,17 @@ class Detokenizer {
   }
 }
 
+/** Whether a text ends with the first half of a character. */
+const isCut = (text) => /[\uD800-\uDBFF]$/.test(text);
+
 /** Without the character at the end that is not complete. */
-const complete = (text) => (text.endsWith(INCOMPLETE) ? text.slice(0, -1) : text);
+const complete = (text) => (text.endsWith(INCOMPLETE) || isCut(text) ? text.slice(0, -1) : text);
 
 /** Decoders rarely change what they said before. Where they do, the text goes on after what is equal. */
 function commonLength(sent, text) {
   if (text.startsWith(sent)) return sent.length;
-  return Math.min(sent.length, text.length);
+  const length = Math.min(sent.length, text.length);
+  return isCut(text.slice(0, length)) ? length - 1 : length;
 }
 
 module.exports = { Detokenizer, hides };

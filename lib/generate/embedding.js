@@ -8,12 +8,15 @@ const { requireArray } = require('../onnx/arrays.js');
 const { modelOf, runModel } = require('../onnx/onnx-model.js');
 const { quote, show } = require('../show.js');
 const { NAME } = require('./cache.js');
+const { requireMembers } = require('./members.js');
 const { isPlaceholder } = require('./tokens.js');
 
 /**
  * What stands for the tokens of a number: values, or a model that makes them of inputs.
  * @typedef {{token: number, grids: number[], values?: any, model?: import('../onnx/model.js').Model, inputs?: Record<string, any>}} Features
  */
+
+const FEATURES = ['grid', 'inputs', 'model', 'token', 'values'];
 
 /** What models call their result, the usual one first. */
 const RESULTS = ['image_features', 'audio_features', 'features', 'last_hidden_state'];
@@ -36,9 +39,11 @@ function readFeatures(label, features) {
   if (features === undefined) return [];
   return (Array.isArray(features) ? features : [features]).map((one) => {
     if (one === null || typeof one !== 'object') fail(label, 'features', one, '{ token, values } or { token, model, inputs }');
+    requireMembers(label, one, FEATURES, 'features: ');
     const { token, grid, values, model, inputs } = one;
     if (!isPlaceholder(token)) fail(label, 'features: token', token, 'the number of a token');
     const grids = readGrids(label, grid);
+    if (model !== undefined && values !== undefined) fail(label, 'features: values', values, 'values or a model, not both');
     if (model === undefined) {
       if (values === null || typeof values !== 'object') fail(label, 'features: values', values, '{ data, shape } or a typed array');
       return { token, grids, values };

@@ -8,6 +8,7 @@ const { typeError } = require('../errors.js');
 const { modelOf, runModel } = require('../onnx/onnx-model.js');
 const { quote, show } = require('../show.js');
 const { NAME } = require('./cache.js');
+const { requireMembers } = require('./members.js');
 
 /**
  * An encoder with its inputs.
@@ -31,6 +32,7 @@ function fail(label, name, found, allowed) {
 function readEncoder(label, encoder) {
   if (encoder === undefined) return undefined;
   if (encoder === null || typeof encoder !== 'object') fail(label, 'encoder', encoder, '{ model, inputs }');
+  requireMembers(label, encoder, ['inputs', 'model'], 'encoder: ');
   const { inputs } = encoder;
   if (inputs === null || typeof inputs !== 'object') fail(label, 'encoder: inputs', inputs, 'values by the names of the inputs');
   return { model: readModel(label, 'encoder: model', encoder.model), inputs };

@@ -69,11 +69,11 @@ async function* run(model, prompts, options, called, call) {
     const decoder = await decoderOf(model, options.embed, options.cacheType);
     const guessing = await draftOf(draft);
     requireContext(model);
-    work = { model, session: openSession(decoder, cache, label), signal: options.signal, isOver: false };
+    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, options.adapter);
+    work = { model, session: openSession(decoder, cache, model, options.embed), signal: options.signal, isOver: false };
     const { session } = work;
     call.open(session);
-    speculate(session, options, guessing);
-    const { names, shapes, arrays } = readGiven(model, decoder.others, inputs, options.adapter);
+    speculate(work, options, guessing);
     const adapter = adapterHandle(options.adapter, decoder.handle);
     const known = await ask(work, (request) => {
       native.beginSequences(request, session, prompts, options.count, options.numbers, ...options.bias, options.seed, names, shapes, arrays, adapter, ...features);
@@ -88,8 +88,8 @@ async function* run(model, prompts, options, called, call) {
 }
 
 /** Has a call guess, with the decoder of a draft if there is one. */
-function speculate(session, options, draft) {
-  if (options.speculate !== undefined) sync(() => native.speculate(session, options.most, draft?.handle ?? 0, options.speculate.guesses));
+function speculate({ model, session }, options, draft) {
+  if (options.speculate !== undefined) sync(model, () => native.speculate(session, options.most, draft?.handle ?? 0, options.speculate.guesses));
 }
 
 /** Waits for the decoder of a draft, if there is one. */
@@ -113,7 +113,7 @@ async function* tokens(work, prompts, options, called) {
   let live = most > 0 ? [...sequences.keys()] : [];
   const when = neededWhen(options, isDirect);
   while (live.length > 0) {
-    const masks = constraint === undefined ? [] : masksOf(live.map((sequence) => sequences[sequence].matcher));
+    const masks = constraint === undefined ? [] : masksOf(work.model.label, live.map((sequence) => sequences[sequence].matcher));
     const note = noteOf(work.model);
     const start = (request, allowed) => native.continueSequences(request, session, live, isDirect, priority, left, allowed, note !== undefined);
     const chosen = await traced('run', () => stepOf(work.model, sequences, live), () => askForStep(work, masks, when, start));
@@ -139,13 +139,14 @@ function neededWhen({ speculate }, isDirect) {
 }
 
 /** Adds tokens of a sequence, with those that can only follow. @returns {boolean} whether the sequence ends with one of them */
-function adds(list, { session, model: { label } }, tokens, state, options) {
+function adds(list, { session, model }, tokens, state, options) {
+  const { label } = model;
   for (const token of tokens) {
     const all = [token, ...forced(label, token, state)];
-    const end = all.findIndex((one, i) => ends(one, state, options, i === all.length - 1));
+    const end = all.findIndex((one, i) => ends(label, one, state, options, i === all.length - 1));
     list.push(...all.slice(0, end < 0 ? all.length : end + 1));
     if (end >= 0) return true;
-    if (all.length > 1) sync(() => native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id)));
+    if (all.length > 1) sync(model, () => native.appendTokens(session, token.sequence, Uint32Array.from(all.slice(1), ({ id }) => id)));
   }
   return false;
 }
@@ -156,9 +157,9 @@ async function guessed(work, sequence, state, { speculate, hook, top, constraint
   const isDirect = hook === undefined && top === 0;
   // Without a constraint they were all chosen natively.
   if (speculate === undefined || (isDirect && constraint === undefined) || !native.isGuessed(session, sequence)) return [];
-  const [mask] = constraint === undefined ? [] : await promised(work, masksOf([state.matcher]));
+  const [mask] = constraint === undefined ? [] : await promised(work, masksOf(work.model.label, [state.matcher]));
   if (!isDirect) return [await chosenByHook(work, sequence, native.guessedLogits(session, sequence), state, { hook, top, mask })];
-  const [id, logprob] = sync(() => native.chooseGuessed(session, sequence, mask));
+  const [id, logprob] = sync(work.model, () => native.chooseGuessed(session, sequence, mask));
   return [{ id, logprob, sequence }];
 }
 
@@ -171,10 +172,16 @@ function forced(label, { id, sequence }, { matcher }) {
 }
 
 /** Whether a sequence ends with a token, which then says why. */
-function ends(token, { ids, matcher }, { most, stops, until }, isLast) {
+function ends(label, token, { ids, matcher }, { most, stops, until }, isLast) {
   ids.push(token.id);
   // Called for every token, also for the last.
-  const isEnd = until?.(token) === true;
+  const said = until?.(token);
+  if (types.isPromise(said)) {
+    // Nobody else waits for it.
+    said.catch(() => {});
+    throw typeError(NAME, label, `options: until: found ${show(said)} as its result, allowed true, or something else at once`);
+  }
+  const isEnd = said === true;
   if (isEnd || stops.some((stop) => endsWith(ids, stop)) || (isLast && matcher?.isDone)) token.finish = 'stop';
   else if (ids.length >= most) token.finish = 'length';
   return token.finish !== undefined;
@@ -209,16 +216,25 @@ async function hooked(work, flat, sequences, { hook, top }, masks) {
 
 async function chosenByHook({ session, signal, model }, sequence, buffer, { prompt, ids }, { hook, top, mask }) {
   const logits = new Float32Array(buffer);
+  const count = logits.length;
   const probable = top === 0 ? undefined : mostProbable(logits, top);
   const others = await hook?.(logits, { sequence, prompt, ids: [...ids] });
   signal?.throwIfAborted();
-  if (others !== undefined && (!types.isFloat32Array(others) || others.length !== logits.length)) {
-    throw typeError(NAME, model.label, `options: logits: found ${show(others)} as its result, allowed undefined, or a Float32Array of ${logits.length} elements`);
-  }
-  const [id, logprob] = sync(() => native.chooseToken(session, sequence, others ?? logits, mask));
+  const changed = changedLogits(model.label, logits, others, count);
+  const [id, logprob] = sync(model, () => native.chooseToken(session, sequence, changed, mask));
   // Without a hook both are of the same logits.
   const same = hook === undefined ? probable?.find((one) => one.id === id) : undefined;
   return { id, logprob: same?.logprob ?? logprob, sequence, ...(probable && { top: probable }) };
+}
+
+/** The logits that a hook leaves, or those that it returns instead. */
+function changedLogits(label, logits, others, count) {
+  const fail = (found, allowed) => {
+    throw typeError(NAME, label, `options: logits: found ${found}, allowed ${allowed} of ${count} elements`);
+  };
+  if (others === undefined) return logits.length === count ? logits : fail('that the function has transferred its logits', 'that it leaves them, or returns a Float32Array');
+  if (!types.isFloat32Array(others)) return fail(`${show(others)} as its result`, 'undefined, or a Float32Array');
+  return others.length === count ? others : fail(`a Float32Array of ${others.length} elements as its result`, 'undefined, or a Float32Array');
 }
 
 function endsWith(ids, stop) {

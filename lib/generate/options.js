@@ -13,7 +13,8 @@ const { NAME, cacheTypeOf, isCache } = require('./cache.js');
 const { readConstraint } = require('./constraint.js');
 const { readEmbed, readFeatures } = require('./embedding.js');
 const { readEncoder, readFirst } = require('./encoder.js');
-const { isToken, tokensOf } = require('./tokens.js');
+const { requireMembers } = require('./members.js');
+const { isToken, isTokenKey, otherThanTokens, tokensOf } = require('./tokens.js');
 
 /**
  * @typedef {object} CheckedOptions
@@ -69,14 +70,13 @@ function fail(label, name, found, allowed) {
  */
 function readOptions(label, options = {}) {
   if (options === null || typeof options !== 'object') throw typeError(NAME, label, `options: found ${show(options)}, allowed an object`);
-  const unknown = Object.keys(options).find((name) => !KNOWN.has(name));
-  if (unknown !== undefined) throw typeError(NAME, label, `options: found ${quote(unknown)}, allowed ${[...KNOWN].sort().join(', ')}`);
+  requireMembers(label, options, KNOWN);
   const numbers = Object.entries(NUMBERS).map(([name, [usual, fits, allowed]]) => {
-    const value = options[name] ?? usual;
+    const { [name]: value = usual } = options;
     return typeof value === 'number' && fits(value) ? value : fail(label, name, value, allowed);
   });
   const whole = (name, usual, first, last = Number.MAX_SAFE_INTEGER) => {
-    const value = options[name] ?? usual;
+    const { [name]: value = usual } = options;
     if (value === Infinity && name === 'maxNewTokens') return value;
     const fits = Number.isSafeInteger(value) && value >= first && value <= last;
     return fits ? value : fail(label, name, value, `a whole number from ${first}${last < Number.MAX_SAFE_INTEGER ? ` to ${last}` : ''}`);
@@ -118,12 +118,15 @@ function readTop(label, { topLogprobs: count = 0 }) {
 /** Guesses at most: a step has a token before them. */
 const MOST_GUESSES = 15;
 
+const GUESSING = new Set(['draft', 'guesses', 'prompt']);
+
 /** What guesses, the text before or another model, and how many tokens each time: 0 for as many as are worth it. */
 function readSpeculate(label, speculate) {
   if (speculate === undefined) return undefined;
   const allowed = "'prompt', or an object with prompt: true or a draft, which is an OnnxModel or an InferenceSession of webnn-node/onnxruntime";
   const { prompt, draft: given, guesses } = speculate === 'prompt' ? { prompt: true } : (speculate ?? {});
   const draft = given === undefined ? undefined : modelOf(given);
+  if (speculate !== null && typeof speculate === 'object') requireMembers(label, speculate, GUESSING, 'speculate: ');
   if (prompt === true ? given !== undefined : draft === undefined) fail(label, 'speculate', speculate, allowed);
   if (guesses === undefined || (Number.isInteger(guesses) && guesses >= 1 && guesses <= MOST_GUESSES)) return { draft, guesses: guesses ?? 0 };
   return fail(label, 'speculate: guesses', guesses, `a whole number from 1 to ${MOST_GUESSES}`);
@@ -137,7 +140,7 @@ function readFunction(label, options, name) {
 
 /** One of any realm. */
 function isSignal(value) {
-  return typeof value === 'object' && value !== null && typeof value.aborted === 'boolean' && typeof value.addEventListener === 'function';
+  return typeof value === 'object' && value !== null && typeof value.aborted === 'boolean' && ['addEventListener', 'removeEventListener', 'throwIfAborted'].every((name) => typeof value[name] === 'function');
 }
 
 function readBias(label, bias) {
@@ -145,7 +148,7 @@ function readBias(label, bias) {
   if (bias === null || typeof bias !== 'object') fail(label, 'bias', bias, 'numbers by token');
   const entries = types.isMap(bias) ? [...bias] : Object.entries(bias);
   for (const [id, number] of entries) {
-    if (!isToken(Number(id))) fail(label, 'bias', id, 'the number of a token');
+    if (!isTokenKey(id)) fail(label, 'bias', id, 'the number of a token');
     if (typeof number !== 'number' || Number.isNaN(number)) fail(label, `bias: ${id}`, number, 'a number');
   }
   return [entries.map(([id]) => Number(id)), entries.map(([, number]) => number)];
@@ -160,10 +163,14 @@ function readStops(label, stop) {
   }
   return [...list].map((one) => {
     const ids = typeof one === 'number' || typeof one === 'bigint' ? [Number(one)] : tokensOf(one);
-    if (ids === undefined || ids.length === 0 || !ids.every(isToken)) fail(label, 'stop', one, 'a token, or an array of tokens');
-    return [...ids];
+    if (ids === undefined || ids.length === 0) fail(label, 'stop', one, 'a token, or an array of tokens');
+    const other = ids.find((id) => !isToken(id));
+    return other === undefined ? ids : fail(label, 'stop', other, 'whole numbers from 0 to 2147483647');
   });
 }
+
+/** An element of a list that is no token, nor a list of tokens. */
+const shownIn = (element) => (Array.isArray(element) ? `an array with ${show(otherThanTokens(element))}` : show(element));
 
 /**
  * The prompts. Negative tokens are those that features stand for.
@@ -179,9 +186,11 @@ function readPrompts(label, ids, features) {
     throw typeError(NAME, label, `ids: found ${found}, allowed an array of tokens, or an array of those (a tokenizer makes tokens of text)`);
   }
   const one = tokensOf(ids);
-  const several = one === undefined && Array.isArray(ids) ? ids.map(tokensOf) : [one];
-  if (several.length === 0 || several.some((tokens) => tokens === undefined)) {
-    throw typeError(NAME, label, `ids: found ${show(ids)}, allowed an array of tokens, or an array of those`);
+  const several = one === undefined && Array.isArray(ids) ? Array.from(ids, tokensOf) : [one];
+  const other = several.indexOf(undefined);
+  if (several.length === 0 || other >= 0) {
+    const found = Array.isArray(ids) && ids.length > 0 ? `an array with ${shownIn(ids[other])}` : show(ids);
+    throw typeError(NAME, label, `ids: found ${found}, allowed an array of tokens, or an array of those`);
   }
   for (const tokens of several) {
     if (tokens.length === 0) throw typeError(NAME, label, 'ids: found no token, allowed at least one: to begin without a prompt, pass the token with which the model begins a text');

@@ -2,6 +2,9 @@
 
 // StopStrings: ends text before one of several strings. Text that may be the beginning of one waits.
 
+const { typeError } = require('../errors.js');
+const { show } = require('../show.js');
+
 class StopStrings {
   #stops;
   #text = '';
@@ -10,6 +13,11 @@ class StopStrings {
 
   /** @param {readonly string[]} stops */
   constructor(stops) {
+    const refuse = (found) => {
+      throw typeError('StopStrings', '', `stops: found ${show(found)}, allowed an array of strings`);
+    };
+    if (!Array.isArray(stops)) refuse(stops);
+    for (const stop of stops) if (typeof stop !== 'string') refuse(stop);
     this.#stops = stops.filter((stop) => stop !== '');
   }
 

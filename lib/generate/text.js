@@ -10,6 +10,7 @@ const { withTokenizer } = require('./constraint.js');
 const { Detokenizer, hides } = require('./detokenizer.js');
 const { generate, withKnown } = require('./generate.js');
 const { StopStrings } = require('./stop-strings.js');
+const { isToken, tokensOf } = require('./tokens.js');
 
 /**
  * A token with the place of its text.
@@ -88,9 +89,10 @@ class Passage {
  * @returns {import('../generate.d.ts').Generation<import('../generate.d.ts').GeneratedText>}
  */
 function generateText(model, tokenizer, prompt, options = {}) {
-  requireTexts(modelOf(model)?.label ?? '', tokenizer, options);
+  const label = modelOf(model)?.label ?? '';
+  requireTexts(label, tokenizer, options);
   const { stop, isHidden = hides(tokenizer), until, ...others } = options;
-  const prompts = promptsOf(tokenizer, prompt);
+  const prompts = promptsOf(label, tokenizer, prompt);
   const { strings, tokens } = stopsOf(stop);
   const ends = endsOf(tokenizer);
   /** @type {Passage[]} */
@@ -101,7 +103,8 @@ function generateText(model, tokenizer, prompt, options = {}) {
     stop: [...tokens, ...ends],
     until: (token) => {
       const isEnd = passages[token.sequence].push(token);
-      return until?.(token) === true || isEnd;
+      const said = until?.(token);
+      return isEnd || said;
     },
   };
   // It checks everything else.
@@ -137,18 +140,30 @@ async function* pieces(generated, passages) {
 const isMessage = (value) => value !== null && typeof value === 'object' && typeof value.role === 'string';
 
 /** The tokens of a text. */
-function encoded(tokenizer, text, special = true) {
+function encoded(label, tokenizer, text, special = true) {
   const found = tokenizer.encode(text, { add_special_tokens: special });
-  return Array.isArray(found) ? found : found.ids;
+  const tokens = tokensOf(found) ?? tokensOf(found?.ids);
+  if (tokens === undefined) throw typeError(NAME, label, `tokenizer: found ${show(found)} as the result of encode(), allowed an array of tokens, or an object with such ids`);
+  const other = tokens.find((id) => !isToken(id));
+  if (other !== undefined) throw typeError(NAME, label, `tokenizer: found ${show(other)} in the result of encode(), allowed whole numbers from 0 to 2147483647`);
+  return tokens;
+}
+
+/** The text of the messages of a chat. */
+function templated(label, tokenizer, messages) {
+  if (typeof tokenizer.apply_chat_template !== 'function') throw typeError(NAME, label, 'tokenizer: found one without apply_chat_template(), allowed one with it if the prompt has messages of a chat');
+  const text = tokenizer.apply_chat_template(messages, { tokenize: false, add_generation_prompt: true });
+  if (typeof text !== 'string') throw typeError(NAME, label, `tokenizer: found ${show(text)} as the result of apply_chat_template(), allowed a string`);
+  return text;
 }
 
 /** Lists of tokens, whatever the prompt is. `generate` checks them. */
-function promptsOf(tokenizer, prompt) {
-  if (typeof prompt === 'string') return [encoded(tokenizer, prompt)];
+function promptsOf(label, tokenizer, prompt) {
+  if (typeof prompt === 'string') return [encoded(label, tokenizer, prompt)];
   if (Array.isArray(prompt) && prompt.length > 0) {
     // A template writes the tokens that begin a text.
-    if (prompt.every(isMessage)) return [encoded(tokenizer, tokenizer.apply_chat_template(prompt, { tokenize: false, add_generation_prompt: true }), false)];
-    if (prompt.every((one) => typeof one === 'string')) return prompt.map((text) => encoded(tokenizer, text));
+    if (prompt.every(isMessage)) return [encoded(label, tokenizer, templated(label, tokenizer, prompt), false)];
+    if (prompt.every((one) => typeof one === 'string')) return prompt.map((text) => encoded(label, tokenizer, text));
     if (prompt.every((one) => typeof one === 'object')) return prompt;
   }
   return Array.isArray(prompt) || ArrayBuffer.isView(prompt) ? [prompt] : prompt;
@@ -156,7 +171,7 @@ function promptsOf(tokenizer, prompt) {
 
 /** Stop strings, and the stops that `generate` knows. */
 function stopsOf(stop = []) {
-  const list = typeof stop === 'object' && stop !== null ? [...stop] : [stop];
+  const list = typeof stop === 'object' && typeof stop?.[Symbol.iterator] === 'function' ? [...stop] : [stop];
   const isString = (one) => typeof one === 'string';
   return { strings: list.filter(isString), tokens: list.filter((one) => !isString(one)) };
 }

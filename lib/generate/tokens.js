@@ -18,7 +18,20 @@ const isPlaceholder = (id) => Number.isInteger(id) && id >= -(2 ** 31) && id < 2
 function tokensOf(list) {
   if (types.isTypedArray(list)) return Array.from(list, Number);
   if (!Array.isArray(list)) return undefined;
-  return list.every((id) => typeof id === 'number' || typeof id === 'bigint') ? list.map(Number) : undefined;
+  // Holes are elements, too.
+  const all = Array.from(list);
+  return all.every(isNumber) ? all.map(Number) : undefined;
 }
 
-module.exports = { isPlaceholder, isToken, tokensOf };
+const isNumber = (value) => typeof value === 'number' || typeof value === 'bigint';
+
+/** Whether something is a token as the key of an object or of a Map: its number, or that in decimal digits. */
+const isTokenKey = (key) => (typeof key === 'string' ? /^(0|[1-9][0-9]*)$/.test(key) : isNumber(key)) && isToken(Number(key));
+
+/** What is wrong with a list of tokens: its first other element, or the list, if it is something else. */
+function otherThanTokens(list) {
+  if (!Array.isArray(list) && !types.isTypedArray(list)) return list;
+  return Array.from(list).find((id) => !isNumber(id) || !isToken(Number(id)));
+}
+
+module.exports = { isPlaceholder, isToken, isTokenKey, otherThanTokens, tokensOf };

@@ -86,7 +86,7 @@ function readBias(body) {
     if (!/^\d{1,9}$/.test(id) || !is.number(-100, 100)(value)) throw invalid('logit_bias', 'logit_bias: allowed numbers from -100 to 100 by the numbers of tokens.');
   }
   // OpenAI: 100 is a token that must be chosen, -100 one that never is.
-  return Object.fromEntries(Object.entries(bias).map(([id, value]) => [id, value === -100 ? -Infinity : value]));
+  return Object.fromEntries(Object.entries(bias).map(([id, value]) => [Number(id), value === -100 ? -Infinity : value]));
 }
 
 /**
