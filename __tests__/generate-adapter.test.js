@@ -167,7 +167,10 @@ describe('files of adapters', () => {
     const all = await Promise.all([name, pathToFileURL(name), file, file.buffer].map(loadAdapter));
     for (const one of all) expect(one.parameters).toEqual(all[0].parameters);
     rmSync(folder, { recursive: true });
-    await expect(loadAdapter(5)).rejects.toThrow('loadAdapter: found 5, allowed a path');
+    await expect(loadAdapter(5)).rejects.toThrow('loadAdapter: source: found 5, allowed a path');
+    const gone = file.slice().buffer;
+    structuredClone(gone, { transfer: [gone] });
+    for (const none of [gone, new Uint8Array(0)]) await expect(loadAdapter(none)).rejects.toThrow("loadAdapter: found a file without the identifier 'TORT'");
   });
 
   test('are read as another writer has them', async () => {

@@ -2,11 +2,12 @@
 
 // Adapters (LoRA): values of inputs of a model that many calls have in common. The native side has them once for each decoder.
 
-const { readFile } = require('node:fs/promises');
 const { types } = require('node:util');
 const native = require('../native.js');
 const { invalidState, typeError } = require('../errors.js');
+const { readRegularFile } = require('../files.js');
 const { construct, illegalUnless, receiverOf } = require('../interface.js');
+const { pathSource } = require('../onnx/source.js');
 const { quote, show } = require('../show.js');
 const { NAME: LOADING, readAdapter } = require('./adapter-file.js');
 
@@ -69,13 +70,18 @@ const isAdapter = (value) => stateOf(value) !== undefined;
  * @returns {Promise<Adapter>}
  */
 async function loadAdapter(source) {
-  const isBytes = types.isUint8Array(source) || types.isArrayBuffer(source);
-  if (!isBytes && typeof source !== 'string' && !(source instanceof URL)) {
-    throw typeError(LOADING, '', `found ${show(source)}, allowed a path, a URL, a Uint8Array or an ArrayBuffer`);
-  }
-  const bytes = isBytes ? Uint8Array.from(types.isArrayBuffer(source) ? new Uint8Array(source) : source) : await readFile(source);
   // @ts-expect-error only this module makes one
-  return new Adapter(construct, readAdapter(bytes));
+  return new Adapter(construct, readAdapter(await bytesOf(source)));
+}
+
+/** The bytes of a source, which are script's no more. */
+async function bytesOf(source) {
+  if (types.isUint8Array(source)) return Uint8Array.from(source);
+  // One that was detached has no bytes.
+  if (types.isArrayBuffer(source)) return source.byteLength === 0 ? new Uint8Array(0) : Uint8Array.from(new Uint8Array(source));
+  const path = pathSource(LOADING, source);
+  if (path === undefined) throw typeError(LOADING, '', `source: found ${show(source)}, allowed a path, a file URL, a Uint8Array or an ArrayBuffer`);
+  return readRegularFile(LOADING, '', path);
 }
 
 /** The values of an adapter, by the inputs of a model. */

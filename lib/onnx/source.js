@@ -43,16 +43,26 @@ function findExternal(operator, externalData = {}) {
  * @returns {string | object} a path, or a buffer source
  */
 function modelSource(operator, source, name = 'source') {
-  if (typeof source === 'string') {
-    if (source === '' || source.includes('\0')) throw typeError(operator, '', `${name}: found no path, allowed the path of a file`);
-    return source;
-  }
-  if (isURL(source)) return pathOf(operator, `${source.href}`, name);
+  const path = pathSource(operator, source, name);
+  if (path !== undefined) return path;
   try {
     return viewable(bufferSource(source));
   } catch {
     throw typeError(operator, '', `${name}: found ${show(source)}, allowed a path, a file URL, a buffer with the model's bytes, or a stream of them`);
   }
+}
+
+/**
+ * @param {string} operator
+ * @param {unknown} source
+ * @param {string} [name] of the source, for messages
+ * @returns {string | undefined} the path that a string or a URL is; nothing for what is neither
+ */
+function pathSource(operator, source, name = 'source') {
+  if (isURL(source)) return pathOf(operator, `${source.href}`, name);
+  if (typeof source !== 'string') return undefined;
+  if (source === '' || source.includes('\0')) throw typeError(operator, '', `${name}: found no path, allowed the path of a file`);
+  return source;
 }
 
 /** A URL of any realm or implementation: those of jsdom and happy-dom are not Node's. */
@@ -68,4 +78,4 @@ function pathOf(operator, href, name) {
   }
 }
 
-module.exports = { findExternal, findSource, modelSource };
+module.exports = { findExternal, findSource, modelSource, pathSource };
