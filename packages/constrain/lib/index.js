@@ -95,13 +95,9 @@ const TEXTS = {
     }
   },
   regex(regex) {
-    if (typeof regex === 'string') return whole(regex);
-    if (Object.prototype.toString.call(regex) !== '[object RegExp]') throw refused('regex', regex, 'a string or a RegExp');
-    const unknown = [...regex.flags].find((flag) => !'isuvdgy'.includes(flag));
-    if (unknown !== undefined) throw new TypeError(`constraint: regex: found the flag ${unknown}, allowed i, s and u`);
-    const flags = [...regex.flags].filter((flag) => 'is'.includes(flag)).join('');
-    const source = whole(regex.source);
-    return flags === '' ? source : `(?${flags}:${source})`;
+    if (typeof regex === 'string') return regex;
+    if (!isRegExp(regex)) throw refused('regex', regex, 'a string or a RegExp');
+    return regex.source;
   },
   grammar(grammar) {
     if (typeof grammar !== 'string') throw refused('grammar', grammar, 'a string');
@@ -109,12 +105,10 @@ const TEXTS = {
   },
 };
 
-/** Without the anchors at the ends, which are there anyway. */
-function whole(source) {
-  const first = source.startsWith('^') ? 1 : 0;
-  const isAnchor = source.endsWith('$') && /(?<!\\)(?:\\\\)*\$$/.test(source);
-  return source.slice(first, isAnchor ? -1 : undefined);
-}
+const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
+
+/** Those of a RegExp; otherwise the flag that JSON schema says expressions have. */
+const flagsOf = (regex) => (isRegExp(regex) ? regex.flags : 'u');
 
 function refused(name, found, allowed) {
   return new TypeError(`constraint: ${name}: found a value of type ${found === null ? 'null' : typeof found}, allowed ${allowed}`);
@@ -141,7 +135,7 @@ async function compile(constraint) {
   const vocabulary = await vocabularyOf(constraint.tokenizer, readEnd(constraint.end));
   let grammar;
   try {
-    grammar = await vocabulary.compile(kind, text);
+    grammar = await vocabulary.compile(kind, text, flagsOf(constraint[kind]));
   } catch (error) {
     throw new TypeError(`constraint: ${kind}: ${error.message}`, { cause: error });
   }

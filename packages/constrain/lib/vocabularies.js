@@ -5,6 +5,7 @@
 const fs = require('node:fs');
 const path = require('node:path');
 const native = require('./native.js');
+const { translated } = require('./regex/patterns.js');
 const { filesOf, readTokenizer } = require('./tokenizer.js');
 
 /** Tokenizers of files that are kept, and vocabularies of a tokenizer, for different ends of a text: each takes some 10 MB. */
@@ -43,13 +44,18 @@ class Vocabulary {
     return this.#native.words;
   }
 
-  /** The native grammar of a text. @returns {Promise<any>} */
-  compile(kind, text) {
-    const key = `${kind} ${text}`;
-    const found = this.#compiled.get(key) ?? this.#native.compile(kind, text);
+  /** The native grammar of a text, whose regular expressions have flags. @returns {Promise<any>} */
+  compile(kind, text, flags) {
+    const key = `${kind} ${flags} ${text}`;
+    const found = this.#compiled.get(key) ?? this.#make(kind, text, flags);
     remember(this.#compiled, key, found, MOST_COMPILED);
     found.catch(() => this.#compiled.delete(key));
     return found;
+  }
+
+  async #make(kind, text, flags) {
+    const patterns = await native.findPatterns(kind, text);
+    return this.#native.compile(kind, text, await translated(patterns, flags));
   }
 }
 

@@ -1,7 +1,8 @@
 //! Schemas, regular expressions and grammars become parsers.
 
+use crate::patterns::{Patterns, Use};
 use crate::vocabulary::Vocabulary;
-use crate::{limits, place, strict};
+use crate::{exact, limits, place, strict};
 use llguidance::api::TopLevelGrammar;
 use llguidance::{TokenParser, regex_to_lark};
 use serde_json::Value;
@@ -12,11 +13,6 @@ pub enum Kind {
     Regex,
     Grammar,
 }
-
-/// Bytes of what is compiled, at most.
-const LONGEST: usize = 4 << 20;
-/// Brackets within brackets: the library's parsers recur for each.
-const DEEPEST: usize = 250;
 
 impl Kind {
     pub fn from_name(name: &str) -> Option<Kind> {
@@ -57,31 +53,23 @@ impl Start {
 
 /// # Errors
 /// Where it is wrong, not supported, or allows no text; with the place.
-pub fn compile(vocabulary: &Vocabulary, kind: Kind, text: &str) -> Result<Start, String> {
-    if text.len() > LONGEST {
-        return Err(format!("found {} bytes, allowed {LONGEST}", text.len()));
-    }
+pub fn compile(vocabulary: &Vocabulary, kind: Kind, text: &str, patterns: &Patterns) -> Result<Start, String> {
+    limits::check_length(text)?;
     let mut parser = match kind {
         Kind::Schema => {
             let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
             limits::check(&schema)?;
-            parser_of_schema(vocabulary, &schema).map_err(|error| place::placed(vocabulary, &schema, error))?
+            exact::check(&schema)?;
+            parser_of_schema(vocabulary, &schema, patterns)
+                .map_err(|error| place::placed(vocabulary, &schema, patterns, error))?
         }
         Kind::Regex => {
-            require_shallow(text)?;
-            if text.len() > limits::LONGEST_REGEX {
-                return Err(format!("found {} bytes, allowed {}", text.len(), limits::LONGEST_REGEX));
-            }
-            // Classes are those of JavaScript.
-            let regex = regex_to_lark(text, "dws");
+            limits::check_regex(text)?;
+            let regex = regex_to_lark(&patterns.get(Use::Text, text), "");
             let parsed = parser(vocabulary, TopLevelGrammar::from_lark(format!("start: /{regex}/")));
             parsed.map_err(|error| of_regex(&error).to_owned())?
         }
-        Kind::Grammar => {
-            require_shallow(text)?;
-            limits::check_grammar(text)?;
-            parser(vocabulary, TopLevelGrammar::from_lark(text.to_owned()))?
-        }
+        Kind::Grammar => parser(vocabulary, TopLevelGrammar::from_lark(grammar(text, patterns)?))?,
     };
     parser.start_without_prompt();
     // What allows no text is found out by the first mask.
@@ -92,8 +80,26 @@ pub fn compile(vocabulary: &Vocabulary, kind: Kind, text: &str) -> Result<Start,
     Ok(Start::new(parser))
 }
 
-pub fn parser_of_schema(vocabulary: &Vocabulary, schema: &Value) -> Result<TokenParser, String> {
-    parser(vocabulary, TopLevelGrammar::from_json_schema(strict::for_library(schema)))
+pub fn parser_of_schema(vocabulary: &Vocabulary, schema: &Value, patterns: &Patterns) -> Result<TokenParser, String> {
+    parser(vocabulary, TopLevelGrammar::from_json_schema(strict::for_library(schema, patterns)))
+}
+
+/// A grammar whose schemas are those for the library.
+fn grammar(text: &str, patterns: &Patterns) -> Result<String, String> {
+    let (mut found, mut last) = (String::new(), 0);
+    for part in limits::check_grammar(text)? {
+        exact::check(&part.value).map_err(|error| format!("line {}: {error}", part.line))?;
+        let json = strict::for_grammar(&part.value, patterns).to_string();
+        let lines = text[part.range.clone()].matches('\n').count();
+        found += &text[last..part.range.start];
+        // Lines behind it keep their numbers.
+        let (open, rest) = json.split_at(1.min(json.len()));
+        found += open;
+        found.extend(std::iter::repeat_n('\n', lines));
+        found += rest;
+        last = part.range.end;
+    }
+    Ok(found + &text[last..])
 }
 
 fn parser(vocabulary: &Vocabulary, grammar: TopLevelGrammar) -> Result<TokenParser, String> {
@@ -106,20 +112,4 @@ fn of_regex(error: &str) -> &str {
     let first = error.find("regex parse error:").unwrap_or(0);
     let last = error.find("\n   1 | start:").unwrap_or(error.len());
     error.get(first..last).unwrap_or(error)
-}
-
-fn require_shallow(text: &str) -> Result<(), String> {
-    let (mut depth, mut line) = (0usize, 1);
-    for byte in text.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b'\n' => line += 1,
-            _ => {}
-        }
-        if depth > DEEPEST {
-            return Err(format!("line {line}: found more than {DEEPEST} brackets within each other"));
-        }
-    }
-    Ok(())
 }

@@ -4,9 +4,11 @@
 //! Nothing here trusts a tokenizer, a schema or a grammar: what is wrong with them is an error, and a panic of the library is one, too.
 
 mod compile;
+mod exact;
 mod guard;
 mod limits;
 mod matcher;
+mod patterns;
 mod place;
 mod strict;
 #[cfg(test)]
@@ -69,18 +71,58 @@ impl Vocabulary {
         self.vocabulary.words() as u32
     }
 
-    /// Compiles a schema (in JSON), a regular expression or a grammar.
+    /// Compiles a schema (in JSON), a regular expression or a grammar, with the translations of the expressions that [`find_patterns`] finds in it,
+    /// in that order.
     #[napi]
-    pub fn compile(&self, kind: String, text: String) -> Result<AsyncTask<Compile>> {
-        let kind = Kind::from_name(&kind).ok_or_else(|| refuse(format!("no such kind: {kind}")))?;
-        Ok(AsyncTask::new(Compile { vocabulary: self.vocabulary.clone(), kind, text }))
+    pub fn compile(&self, kind: String, text: String, translations: Vec<String>) -> Result<AsyncTask<Compile>> {
+        Ok(AsyncTask::new(Compile { vocabulary: self.vocabulary.clone(), kind: kind_of(&kind)?, text, translations }))
     }
+}
+
+fn kind_of(name: &str) -> Result<Kind> {
+    Kind::from_name(name).ok_or_else(|| refuse(format!("no such kind: {name}")))
+}
+
+/// A regular expression in a constraint: where it is, what it is matched with, and the expression.
+#[napi(object)]
+pub struct Pattern {
+    pub place: String,
+    pub usage: String,
+    pub source: String,
+}
+
+pub struct FindPatterns {
+    kind: Kind,
+    text: String,
+}
+
+impl Task for FindPatterns {
+    type Output = Vec<patterns::Found>;
+    type JsValue = Vec<Pattern>;
+
+    fn compute(&mut self) -> Result<Self::Output> {
+        let (kind, text) = (self.kind, std::mem::take(&mut self.text));
+        guarded(move || patterns::find(kind, &text)).map_err(refuse)
+    }
+
+    fn resolve(&mut self, _: Env, found: Self::Output) -> Result<Self::JsValue> {
+        let pattern =
+            |found: patterns::Found| Pattern { place: found.place, usage: found.usage.name().to_owned(), source: found.source };
+        Ok(found.into_iter().map(pattern).collect())
+    }
+}
+
+/// The regular expressions in a schema (in JSON), a regular expression or a grammar.
+#[napi]
+pub fn find_patterns(kind: String, text: String) -> Result<AsyncTask<FindPatterns>> {
+    Ok(AsyncTask::new(FindPatterns { kind: kind_of(&kind)?, text }))
 }
 
 pub struct Compile {
     vocabulary: Arc<vocabulary::Vocabulary>,
     kind: Kind,
     text: String,
+    translations: Vec<String>,
 }
 
 impl Task for Compile {
@@ -89,7 +131,12 @@ impl Task for Compile {
 
     fn compute(&mut self) -> Result<Self::Output> {
         let (vocabulary, kind, text) = (self.vocabulary.clone(), self.kind, std::mem::take(&mut self.text));
-        guarded(move || compile::compile(&vocabulary, kind, &text)).map_err(refuse)
+        let translations = std::mem::take(&mut self.translations);
+        let work = move || {
+            let patterns = patterns::Patterns::new(patterns::find(kind, &text)?, translations)?;
+            compile::compile(&vocabulary, kind, &text, &patterns)
+        };
+        guarded(work).map_err(refuse)
     }
 
     fn resolve(&mut self, _: Env, start: Self::Output) -> Result<Self::JsValue> {

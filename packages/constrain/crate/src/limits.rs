@@ -1,13 +1,18 @@
 //! What is too much to compile: the library takes exponential time, or a deep stack, for what these limits forbid.
 
-use crate::strict::children;
+use crate::strict::{Schemas, children, target};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Schemas in a schema. The library may recur for each.
 const MOST_SCHEMAS: usize = 10_000;
+/// Bytes of what is compiled, at most.
+const LONGEST: usize = 4 << 20;
+/// Brackets within brackets: the library's parsers recur for each.
+const DEEPEST: usize = 250;
 /// Bytes of a regular expression: the states of one may take the square of it.
-pub const LONGEST_REGEX: usize = 8192;
+const LONGEST_REGEX: usize = 8192;
 /// Patterns of the names of an object's members.
 const MOST_NAMES: usize = 64;
 /// Patterns that one string has to match all: each doubles the time.
@@ -24,29 +29,19 @@ const MOST_OPTIONAL: usize = 2000;
 /// # Errors
 /// With the place of what is too much.
 pub fn check(root: &Value) -> Result<(), String> {
-    let mut rest = vec![(String::new(), root)];
+    let mut schemas = Schemas::of(root);
     let (mut count, mut listed) = (0, 0);
-    while let Some((pointer, schema)) = rest.pop() {
+    while let Some((number, schema)) = schemas.next() {
         count += 1;
         listed += listed_in(schema);
         if listed > MOST_LISTED {
+            let pointer = schemas.pointer(number);
             return Err(format!("at #{pointer}: found more than {MOST_LISTED} values of const and enum, and names of required"));
-        }
-        let optional = optional_in(schema);
-        if optional > MOST_OPTIONAL {
-            return Err(format!("at #{pointer}/properties: found {optional} that are not required, allowed {MOST_OPTIONAL}"));
         }
         if count > MOST_SCHEMAS {
             return Err(format!("found more than {MOST_SCHEMAS} schemas in it"));
         }
-        let names = schema["patternProperties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-        if names.clone().count() > MOST_NAMES {
-            return Err(format!("at #{pointer}/patternProperties: found more than {MOST_NAMES} patterns"));
-        }
-        if let Some(long) = names.chain(schema["pattern"].as_str()).find(|pattern| pattern.len() > LONGEST_REGEX) {
-            return Err(format!("at #{pointer}: found a pattern of {} bytes, allowed {LONGEST_REGEX}", long.len()));
-        }
-        rest.extend(children(schema).into_iter().map(|(step, child)| (format!("{pointer}{step}"), child)));
+        check_one(schema).map_err(|(step, text)| format!("at #{}{step}: {text}", schemas.pointer(number)))?;
     }
     if root["x-guidance"]["whitespace_pattern"].as_str().is_some_and(|pattern| pattern.len() > LONGEST_REGEX) {
         return Err(format!("at #/x-guidance/whitespace_pattern: found more than {LONGEST_REGEX} bytes"));
@@ -60,6 +55,22 @@ pub fn check(root: &Value) -> Result<(), String> {
         return Err(format!("found a multipleOf, or some that come together, beyond {LARGEST_MULTIPLE}"));
     }
     Ok(())
+}
+
+/// What is too much in a schema itself: the step to it, and what was found.
+fn check_one(schema: &Value) -> Result<(), (&'static str, String)> {
+    let optional = optional_in(schema);
+    if optional > MOST_OPTIONAL {
+        return Err(("/properties", format!("found {optional} that are not required, allowed {MOST_OPTIONAL}")));
+    }
+    let names = schema["patternProperties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    if names.clone().count() > MOST_NAMES {
+        return Err(("/patternProperties", format!("found more than {MOST_NAMES} patterns")));
+    }
+    match names.chain(schema["pattern"].as_str()).find(|pattern| pattern.len() > LONGEST_REGEX) {
+        Some(long) => Err(("", format!("found a pattern of {} bytes, allowed {LONGEST_REGEX}", long.len()))),
+        None => Ok(()),
+    }
 }
 
 /// How many values and names a schema lists, without those within it.
@@ -135,21 +146,32 @@ impl<'a> Together<'a> {
             return known;
         }
         self.known.insert(reference, Load::NONE);
-        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        let found = target.map_or(Load::NONE, |target| self.of(target));
+        let found = target(self.root, reference).map_or(Load::NONE, |target| self.of(target));
         self.known.insert(reference, found);
         found
     }
 }
 
+/// A schema in a grammar.
+pub struct Part {
+    pub line: usize,
+    /// Where it is in the text.
+    pub range: Range<usize>,
+    pub value: Value,
+}
+
+/// The schemas of a grammar.
+///
 /// # Errors
 /// Where a regular expression of a grammar is too long, where texts have to match too many at once, or where a schema in it is too much; with
 /// the line.
-pub fn check_grammar(text: &str) -> Result<(), String> {
-    let (mut together, mut rest) = (1, text);
+pub fn check_grammar(text: &str) -> Result<Vec<Part>, String> {
+    check_shallow(text)?;
+    let (mut together, mut rest, mut schemas) = (1, text, Vec::new());
     while let Some(place) = rest.find(['"', '/', '&', '%', '#']) {
-        let line = || 1 + text[..text.len() - rest.len() + place].matches('\n').count();
         let from = &rest[place..];
+        let start = text.len() - from.len();
+        let line = || 1 + text[..start].matches('\n').count();
         let length = match from.as_bytes() {
             [quote @ (b'"' | b'/'), quoted @ ..] if !from.starts_with("//") => {
                 let length = quoted_length(*quote, quoted);
@@ -173,16 +195,52 @@ pub fn check_grammar(text: &str) -> Result<(), String> {
             _ => match from.strip_prefix("%json") {
                 Some(json) => {
                     let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
-                    if let Some(Ok(schema)) = values.next() {
-                        check(&schema).map_err(|error| format!("line {}: {error}", line()))?;
+                    let value = values.next();
+                    let (first, last) = (start + "%json".len(), start + "%json".len() + values.byte_offset());
+                    if let Some(Ok(value)) = value {
+                        check(&value).map_err(|error| format!("line {}: {error}", line()))?;
+                        schemas.push(Part { line: line(), range: first..last, value });
                     }
-                    "%json".len() + values.byte_offset()
+                    last - start
                 }
                 None => 1,
             },
         };
         // What is not closed ends the text.
         rest = from.get(length..).unwrap_or_default();
+    }
+    Ok(schemas)
+}
+
+/// # Errors
+/// Where a constraint is too long.
+pub fn check_length(text: &str) -> Result<(), String> {
+    if text.len() > LONGEST { Err(format!("found {} bytes, allowed {LONGEST}", text.len())) } else { Ok(()) }
+}
+
+/// # Errors
+/// Where a regular expression is too long, or too deep.
+pub fn check_regex(text: &str) -> Result<(), String> {
+    if text.len() > LONGEST_REGEX {
+        return Err(format!("found {} bytes, allowed {LONGEST_REGEX}", text.len()));
+    }
+    check_shallow(text)
+}
+
+/// # Errors
+/// Where there are too many brackets within brackets.
+pub fn check_shallow(text: &str) -> Result<(), String> {
+    let (mut depth, mut line) = (0usize, 1);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'\n' => line += 1,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(format!("line {line}: found more than {DEEPEST} brackets within each other"));
+        }
     }
     Ok(())
 }

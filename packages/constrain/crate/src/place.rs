@@ -1,6 +1,7 @@
 //! The place of what is wrong in a schema: the deepest part that is refused for the same reason, as the pointer of a fragment.
 
 use crate::compile::parser_of_schema;
+use crate::patterns::Patterns;
 use crate::strict::children;
 use crate::vocabulary::Vocabulary;
 use serde_json::{Map, Value};
@@ -10,14 +11,15 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// The error with its place.
-pub fn placed(vocabulary: &Vocabulary, schema: &Value, error: String) -> String {
+pub fn placed(vocabulary: &Vocabulary, schema: &Value, patterns: &Patterns, error: String) -> String {
     let error = reason(&error);
     let until = Instant::now() + LONGEST;
     let (mut pointer, mut part) = (String::new(), schema);
     let definitions = definitions(schema);
     let is_cause = |child: &Value| {
         let child = with_definitions(child, &definitions);
-        Instant::now() < until && parser_of_schema(vocabulary, &child).is_err_and(|other| error.ends_with(reason(&other)))
+        Instant::now() < until
+            && parser_of_schema(vocabulary, &child, patterns).is_err_and(|other| error.ends_with(reason(&other)))
     };
     while let Some((step, child)) = children(part).into_iter().find(|(_, child)| is_cause(child)) {
         pointer += &step;

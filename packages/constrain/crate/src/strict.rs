@@ -1,6 +1,9 @@
 //! Schemas as the library takes them: what its own rules leave wider than validators do is made narrower, and what is between values is said.
 
+use crate::patterns::{Patterns, Use};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::ptr;
 
 /// What validators check of a format beyond the library's own expressions: leap years, domains with a dot, no leap seconds, something behind the
 /// scheme of a URI.
@@ -29,33 +32,53 @@ const BY_NAME: [&str; 4] = ["properties", "patternProperties", "$defs", "definit
 const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
 const SINGLE: [&str; 3] = ["items", "additionalItems", "additionalProperties"];
 
+/// Letters behind the backslash of a string. Without `u` each string has one spelling, so a key cannot be written as another one.
+const ESCAPES: &str = "nrbtf\\\"";
+
 /// A schema for the library. It says itself what is between values, in `x-guidance`; usually that is what most JSON has on one line.
-pub fn for_library(schema: &Value) -> Value {
-    let mut schema = if *schema == Value::Bool(true) { json!({}) } else { schema.clone() };
-    narrow(&mut schema);
+pub fn for_library(schema: &Value, patterns: &Patterns) -> Value {
+    let usual = json!({ "item_separator": ", ", "key_separator": ": ", "whitespace_flexible": false });
+    narrowed(schema, patterns, usual)
+}
+
+/// A schema within a grammar, which says nothing of what is between values.
+pub fn for_grammar(schema: &Value, patterns: &Patterns) -> Value {
+    narrowed(schema, patterns, json!({}))
+}
+
+fn narrowed(schema: &Value, patterns: &Patterns, usual: Value) -> Value {
+    let schemas: HashSet<*const Value> = Schemas::of(schema).map(|(_, schema)| ptr::from_ref(schema)).collect();
+    let mut schema = if *schema == Value::Bool(true) { json!({}) } else { rebuilt(schema, &schemas, patterns) };
     if let Some(members) = schema.as_object_mut() {
-        let usual = || json!({ "item_separator": ", ", "key_separator": ": ", "whitespace_flexible": false });
-        members.entry("x-guidance").or_insert_with(usual);
+        let guidance = members.entry("x-guidance").or_insert(usual);
+        if let Some(guidance) = guidance.as_object_mut() {
+            let own = guidance.get("json_allowed_escapes").and_then(Value::as_str).unwrap_or(ESCAPES);
+            let escapes: String = own.chars().filter(|letter| *letter != 'u').collect();
+            guidance.insert("json_allowed_escapes".to_owned(), json!(escapes));
+        }
     }
     schema
 }
 
-fn narrow(schema: &mut Value) {
-    // What JSON has no room to nest deeper was refused before.
-    let Some(members) = schema.as_object_mut() else { return };
-    for child in children_mut(members) {
-        narrow(child);
-    }
-    if let Some(pattern) = members.get("format").and_then(Value::as_str).and_then(pattern) {
-        if members.get("format").is_some_and(|format| format != "uri") {
-            members.remove("format");
+/// A copy in which the schemas are narrower. What JSON has no room to nest deeper was refused before.
+fn rebuilt(value: &Value, schemas: &HashSet<*const Value>, patterns: &Patterns) -> Value {
+    match value {
+        Value::Array(values) => values.iter().map(|value| rebuilt(value, schemas, patterns)).collect(),
+        Value::Object(members) => {
+            let mut copy: Map<String, Value> =
+                members.iter().map(|(name, value)| (name.clone(), rebuilt(value, schemas, patterns))).collect();
+            if schemas.contains(&ptr::from_ref(value)) {
+                narrow(&mut copy, patterns);
+            }
+            copy.into()
         }
-        if !members.contains_key("pattern") {
-            members.insert("pattern".to_owned(), json!(pattern));
-        } else if let Some(all) = members.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
-            all.push(json!({ "pattern": pattern }));
-        }
+        value => value.clone(),
     }
+}
+
+fn narrow(members: &mut Map<String, Value>, patterns: &Patterns) {
+    translate(members, patterns);
+    narrow_format(members);
     // Whether a longer number is a multiple cannot be checked where numbers are float64.
     if members.contains_key("multipleOf") {
         let has = |names: [&str; 2]| names.iter().any(|name| members.contains_key(*name));
@@ -69,29 +92,43 @@ fn narrow(schema: &mut Value) {
     }
 }
 
+fn translate(members: &mut Map<String, Value>, patterns: &Patterns) {
+    if let Some(Value::String(pattern)) = members.get_mut("pattern") {
+        *pattern = patterns.get(Use::Strings, pattern).into_owned();
+    }
+    if let Some(Value::Object(names)) = members.get_mut("patternProperties") {
+        let mut translated = Map::new();
+        for (name, schema) in std::mem::take(names) {
+            let mut name = patterns.get(Use::Keys, &name).into_owned();
+            // Two that become one are still two, which the library refuses.
+            while translated.contains_key(&name) {
+                name = format!("(?:{name})");
+            }
+            translated.insert(name, schema);
+        }
+        *names = translated;
+    }
+}
+
+fn narrow_format(members: &mut Map<String, Value>) {
+    let Some(format) = members.get("format").and_then(Value::as_str) else { return };
+    let Some(pattern) = pattern(format) else { return };
+    if format != "uri" {
+        members.remove("format");
+    }
+    if !members.contains_key("pattern") {
+        members.insert("pattern".to_owned(), json!(pattern));
+    } else if let Some(all) = members.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
+        all.push(json!({ "pattern": pattern }));
+    }
+}
+
 fn pattern(format: &str) -> Option<String> {
     let (_, pattern) = FORMATS.iter().find(|(name, _)| *name == format)?;
     Some(match *pattern {
         "" => format!("{}T{}", DATE.trim_end_matches('$'), TIME.trim_start_matches('^')),
         pattern => pattern.to_owned(),
     })
-}
-
-fn children_mut(members: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut found = Vec::new();
-    for (name, value) in members {
-        let name = name.as_str();
-        if SINGLE.contains(&name) && value.is_object() {
-            found.push(value);
-            continue;
-        }
-        match value {
-            Value::Object(schemas) if BY_NAME.contains(&name) => found.extend(schemas.values_mut()),
-            Value::Array(schemas) if LISTS.contains(&name) || name == "items" => found.extend(schemas),
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The schemas within one, with the pointers to them.
@@ -111,4 +148,70 @@ pub fn children(schema: &Value) -> Vec<(String, &Value)> {
         }
     }
     found
+}
+
+/// What a reference names, as the library finds it.
+pub fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    let path = reference.strip_prefix('#')?;
+    if matches!(path, "" | "/") {
+        return Some(root);
+    }
+    let step = |value: &'a Value, name: &str| match value {
+        Value::Array(values) => values.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    };
+    path.strip_prefix('/')?.split('/').try_fold(root, step)
+}
+
+/// Characters of a pointer in an error.
+const LONGEST_POINTER: usize = 1000;
+
+/// All schemas of one: itself, those within it, and those that references name elsewhere in it. Each comes once, with its number.
+pub struct Schemas<'a> {
+    root: &'a Value,
+    /// Behind which schema each is, and the step from there: a pointer is made where it is needed.
+    steps: Vec<(usize, String)>,
+    rest: Vec<(usize, &'a Value)>,
+    seen: HashSet<*const Value>,
+}
+
+impl<'a> Schemas<'a> {
+    pub fn of(root: &'a Value) -> Schemas<'a> {
+        Schemas { root, steps: vec![(0, String::new())], rest: vec![(0, root)], seen: HashSet::from([ptr::from_ref(root)]) }
+    }
+
+    /// The pointer to a schema, or the beginning of a very long one.
+    pub fn pointer(&self, mut number: usize) -> String {
+        let mut steps = Vec::new();
+        while number > 0 {
+            let (before, step) = &self.steps[number];
+            steps.push(step.as_str());
+            number = *before;
+        }
+        steps.iter().rev().flat_map(|step| step.chars()).take(LONGEST_POINTER).collect()
+    }
+
+    fn add(&mut self, before: usize, step: String, schema: &'a Value) {
+        if self.seen.insert(ptr::from_ref(schema)) {
+            self.rest.push((self.steps.len(), schema));
+            self.steps.push((before, step));
+        }
+    }
+}
+
+impl<'a> Iterator for Schemas<'a> {
+    type Item = (usize, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (number, schema) = self.rest.pop()?;
+        for (step, child) in children(schema) {
+            self.add(number, step, child);
+        }
+        if let Some(reference) = schema["$ref"].as_str()
+            && let Some(other) = target(self.root, reference)
+        {
+            self.add(0, reference.trim_start_matches('#').to_owned(), other);
+        }
+        Some((number, schema))
+    }
 }

@@ -3,6 +3,7 @@
 use crate::compile::{Kind, compile};
 use crate::guard::guarded;
 use crate::matcher::{Matcher, write};
+use crate::patterns::Patterns;
 use crate::vocabulary::Vocabulary;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -34,7 +35,7 @@ fn vocabulary() -> Arc<Vocabulary> {
 fn begin(kind: Kind, text: &str) -> Result<Matcher, String> {
     let (vocabulary, text) = (vocabulary(), text.to_owned());
     let of_matcher = vocabulary.clone();
-    let mut start = guarded(move || compile(&vocabulary, kind, &text))?;
+    let mut start = guarded(move || compile(&vocabulary, kind, &text, &Patterns::default()))?;
     Ok(Matcher::new(start.parser(), of_matcher))
 }
 
