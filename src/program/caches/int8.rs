@@ -6,8 +6,10 @@
 //! `query · key`, differs by at most `s / 2` times the sum of the magnitudes of the query, and a weighted mean of values by at most half the
 //! greatest of their scales, beside what the weights change.
 //!
-//! The graph reads new rows as it will read them later, in bytes. So results do not depend on how a prompt is divided. What dequantizes
-//! is moved behind transpositions and reshapes to the products, where the compiler takes it into the step of attention on the CPU.
+//! The graph reads new rows as it will read them later, in bytes. So results depend on how a prompt is divided, and on what runs together, by nothing but
+//! roundings of float32: sums in another order. Such a rounding may take a number to the next `q`, which is read as a number that differs by `s`.
+//!
+//! What dequantizes is moved behind transpositions and reshapes to the products, where the compiler takes it into the step of attention on the CPU.
 
 use super::refused;
 use crate::error::Result;
