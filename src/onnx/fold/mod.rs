@@ -17,8 +17,11 @@ use super::node::Node;
 use super::random::Random;
 use super::refusal::Mapped;
 use super::tensor::Tensor;
+use super::value::Value;
 use crate::error::Result;
+use crate::graph::DataType;
 use crate::memory;
+use std::collections::HashMap;
 
 /// Values with more elements are left to the compiler.
 const MOST_ELEMENTS: usize = 1 << 16;
@@ -35,6 +38,18 @@ pub struct Folding {
     pub random: Option<Random>,
     /// Whether elements of tables stay nodes: in a graph for all lengths of a cache the places are computed from the length.
     pub keeps_tables: bool,
+    /// Constants of the graph that several nodes use.
+    pub causal_masks: HashMap<CausalMask, Value>,
+}
+
+/// Which keys the queries of an attention see: with `past` keys before the queries, and of a window at most so many, if it is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CausalMask {
+    pub of: DataType,
+    pub queries: u32,
+    pub keys: u32,
+    pub past: i64,
+    pub window: i64,
 }
 
 impl Folding {

@@ -79,6 +79,20 @@ impl Sketch {
 
 type Case = (&'static str, fn(Sketch) -> Graph);
 
+/// Two attentions, each with a constant of the places of keys.
+fn two_layers(mut s: Sketch) -> Graph {
+    let results = [2, 3].map(|before| {
+        let scores = s.scores();
+        let keys = s.integers(&[s.data.rows + 1], 0..=s.data.rows as i32);
+        let query = s.integers(&[1, 1], [s.data.rows as i32 - before]);
+        let shown = s.push(Logical { kind: LogicalKind::LesserOrEqual, a: keys, b: query });
+        let bias = s.bias(shown);
+        let masked = s.binary(BinaryKind::Add, scores, bias);
+        s.mixed(masked)
+    });
+    s.finish(&results)
+}
+
 /// Those that serve all lengths of a bucket.
 const SERVE: &[Case] = &[
     ("attention", |mut s| {
@@ -105,6 +119,7 @@ const SERVE: &[Case] = &[
         let result = s.mixed(masked);
         s.finish(&[result])
     }),
+    ("the same in two layers", two_layers),
     ("addends by the distance from the end, in a table", |mut s| {
         let scores = s.scores();
         let table = s.floats(&[16], (0..16).map(|i| (i * i) as f32 / 40.0));
@@ -336,6 +351,19 @@ fn what_depends_on_the_length_otherwise_is_refused() {
             Err(error) => assert!(error.contains(reason), "{name}: {error}"),
         }
     }
+}
+
+#[test]
+fn layers_share_what_says_how_many_rows_are_padding() {
+    let rows = [BUCKET, BUCKET - 1, LEAST];
+    let (_, inputs) = in_bucket(rows.map(|rows| two_layers(Sketch::new(rows))), rows, |name| name == "present").unwrap();
+    let counts = |count: usize| {
+        let is_like = |input: &PaddingInput| matches!(input, PaddingInput::Counts { numbers, .. } if numbers.len() == count);
+        inputs.iter().filter(|(_, input)| is_like(input)).count()
+    };
+    let masks = inputs.iter().filter(|(_, input)| matches!(input, PaddingInput::Mask { .. })).count();
+    // Of the keys, and of each query.
+    assert_eq!([masks, counts(BUCKET + 1), counts(1)], [1, 1, 2]);
 }
 
 #[test]

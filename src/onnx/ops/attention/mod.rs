@@ -23,10 +23,12 @@ use crate::graph::ops::elementwise::{ActivationKind, BinaryKind, LogicalKind};
 use crate::graph::ops::softmax::Softmax;
 use crate::graph::{DataType, OperandId};
 use crate::onnx::emit::Emit;
+use crate::onnx::fold::CausalMask;
 use crate::onnx::node::{Node, size};
 use crate::onnx::ops::precision::wide;
 use crate::onnx::refusal::Mapped;
 use crate::onnx::tensor::Tensor;
+use crate::onnx::value::Value;
 
 /// Queries, keys and values as [batch, heads, sequence, head size], and what changes their scores.
 struct Attention {
@@ -230,23 +232,42 @@ fn default_scale(node: &Node<'_>, query: OperandId, emit: &Emit<'_>) -> Mapped<f
     })
 }
 
-/// 0 where a query may look, and a large negative number at the keys that come later: with `past` keys before the queries.
+/// 0 where a query may look, and a large negative number at the keys that come later: with `past` keys before the queries. The layers of a
+/// model share it.
 fn causal_bias(of: DataType, queries: u32, keys: u32, past: i64, window: i64, emit: &mut Emit<'_>) -> Mapped<OperandId> {
-    if u64::from(queries) * u64::from(keys) > 1 << 24 {
-        return Err("a causal mask of too many elements".into());
+    let mask = CausalMask { of, queries, keys, past, window };
+    let known = emit.folding.causal_masks.get(&mask).cloned();
+    let bias = match known {
+        Some(known) => known,
+        None => Value::from(mask.bias(emit)?),
+    };
+    let id = emit.operand(&bias)?;
+    emit.folding.causal_masks.insert(mask, bias);
+    Ok(id)
+}
+
+impl CausalMask {
+    fn bias(&self, emit: &mut Emit<'_>) -> Mapped<Tensor> {
+        let (queries, keys) = (self.queries as usize, self.keys as usize);
+        if u64::from(self.queries) * u64::from(self.keys) > 1 << 24 {
+            return Err("a causal mask of too many elements".into());
+        }
+        // As numbers, and as their bytes.
+        crate::memory::require(2 * size_of::<f64>() * queries * keys)?;
+        let mut bias = Vec::with_capacity(queries * keys);
+        for query in 0..i64::from(self.queries) {
+            let last = query + self.past;
+            bias.extend((0..i64::from(self.keys)).map(|key| {
+                let sees = key <= last && (self.window <= 0 || key > last - self.window);
+                if sees { 0.0 } else { LOWEST }
+            }));
+        }
+        let tensor = Tensor::from_floats(self.of.into(), vec![queries, keys], &bias);
+        match emit.folding.charge(tensor.bytes.len()) {
+            true => Ok(tensor),
+            false => Err("too much to compute at import".into()),
+        }
     }
-    let hidden = LOWEST;
-    // As numbers, and as their bytes.
-    crate::memory::require(2 * size_of::<f64>() * queries as usize * keys as usize)?;
-    let mut bias = Vec::with_capacity(queries as usize * keys as usize);
-    for query in 0..i64::from(queries) {
-        let last = query + past;
-        bias.extend((0..i64::from(keys)).map(|key| {
-            let sees = key <= last && (window <= 0 || key > last - window);
-            if sees { 0.0 } else { hidden }
-        }));
-    }
-    emit.constant(Tensor::from_floats(of.into(), vec![queries as usize, keys as usize], &bias))
 }
 
 /// The type of the scores of queries: products of float16 may exceed its range.

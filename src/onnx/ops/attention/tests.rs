@@ -1,5 +1,6 @@
 //! GroupQueryAttention beside its definition in float64.
 
+use crate::graph::{DataType, Operand, Source};
 use crate::onnx::element::ElementType;
 use crate::onnx::protobuf::AttributeProto;
 use crate::onnx::tensor::Tensor;
@@ -196,4 +197,25 @@ fn group_query_attention_is_as_defined() {
     for case in CASES {
         case.check();
     }
+}
+
+#[test]
+fn layers_share_their_causal_mask() {
+    let mut model = sketch(21).input("q0", 1, &[1, 5, 16]).input("k", 1, &[1, 5, 8]).input("v", 1, &[1, 5, 8]);
+    model = model.input("last", 6, &[1]).int64s("total", &[5]);
+    for layer in 0..3 {
+        let [q, y] = [layer, layer + 1].map(|number| format!("q{number}"));
+        let presents = ["key", "value"].map(|what| format!("{what}{layer}"));
+        let outputs = [&y[..], &presents[0], &presents[1]];
+        let attributes = vec![int("num_heads", 4), int("kv_num_heads", 2)];
+        let inputs = [&q[..], "k", "v", "", "", "last", "total"];
+        model = model.node("com.microsoft::GroupQueryAttention", &inputs, &outputs, attributes);
+    }
+    let graph = model.output("q3").import().unwrap().graph;
+    let is_mask = |operand: &&Operand| {
+        matches!(operand.source, Source::Constant(_))
+            && operand.descriptor.data_type == DataType::Float32
+            && operand.descriptor.shape[..] == [5, 5]
+    };
+    assert_eq!(graph.operands.iter().filter(is_mask).count(), 1);
 }

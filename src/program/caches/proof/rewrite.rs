@@ -57,18 +57,36 @@ impl Rewrite<'_> {
         });
     }
 
-    /// Makes inputs of the constants that are used.
+    /// Makes inputs of the constants that are used. Those that always have the same value, as the positions of each layer, are one input:
+    /// then what layers compute of it is common, too.
     fn make_inputs(&mut self, constants: Vec<(OperandId, PaddingInput)>) {
         let mut used: Vec<bool> = self.graph.operands.iter().map(|_| false).collect();
         for node in &self.graph.nodes {
             node.op.visit(&mut |_, id| used[id.0 as usize] = true);
         }
+        let mut same: HashMap<OperandId, OperandId> = HashMap::new();
         for (id, input) in constants.into_iter().filter(|(id, _)| used[id.0 as usize]) {
-            let name = self.new_name();
-            self.graph.operands[id.0 as usize].source = Source::Input { name: name.clone() };
-            self.graph.inputs.push((name.clone(), id));
-            self.inputs.push((name, input));
+            let shape = &self.graph.descriptor(id).shape;
+            let is_like = |((_, other), (_, known)): &(&(String, OperandId), &(String, PaddingInput))| {
+                *known == input && self.graph.descriptor(*other).shape == *shape
+            };
+            let new = self.graph.inputs.len() - self.inputs.len();
+            let known = self.graph.inputs[new..].iter().zip(&self.inputs).find(is_like);
+            match known.map(|((_, first), _)| *first) {
+                Some(first) if self.graph.outputs.iter().all(|(_, output)| *output != id) => _ = same.insert(id, first),
+                _ => self.add_input(id, input),
+            }
         }
+        for node in &mut self.graph.nodes {
+            node.op.visit_mut(&mut |id| *id = same.get(id).copied().unwrap_or(*id));
+        }
+    }
+
+    fn add_input(&mut self, id: OperandId, input: PaddingInput) {
+        let name = self.new_name();
+        self.graph.operands[id.0 as usize].source = Source::Input { name: name.clone() };
+        self.graph.inputs.push((name.clone(), id));
+        self.inputs.push((name, input));
     }
 
     /// An input that is added to scores of a type, along an axis of this length; those of equal shapes share it.
