@@ -5,6 +5,7 @@ use crate::graph::ops::check::CheckIndices;
 use crate::graph::{ConstantBytes, Descriptor, FpMath, Op, Shared};
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 
 /// A value, by its position in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,6 +114,26 @@ impl Schedule {
             }
         }
         self.arena_length = length;
+    }
+
+    /// Whether two values are the same memory, whatever else lies there at other times.
+    pub fn are_one(&self, a: ValueId, b: ValueId) -> bool {
+        match (self.lives[a.0], self.lives[b.0]) {
+            (None, None) => self.values[a.0].place == self.values[b.0].place,
+            (a, b) => a == b,
+        }
+    }
+
+    /// Keeps what the steps of a range read and write for as long as any of them runs. Places are others once values are placed again.
+    pub fn run_at_once(&mut self, steps: &Range<usize>) {
+        for Lifetime { first, last, .. } in &mut self.lifetimes {
+            if steps.contains(first) {
+                *first = steps.start;
+            }
+            if steps.contains(last) {
+                *last = steps.end - 1;
+            }
+        }
     }
 
     /// Lets outputs of steps lie where operands of theirs do, if nobody needs these afterwards; for each output and operand,

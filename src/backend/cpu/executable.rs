@@ -24,12 +24,14 @@ mod placements;
 mod regions;
 mod resident;
 mod run;
+mod side_by_side;
 mod sources;
 mod step;
 mod tables;
 
 use arenas::Arenas;
 use build::OfModel;
+use side_by_side::Group;
 use step::Step;
 
 #[cfg(test)]
@@ -52,6 +54,8 @@ pub struct Executable {
 #[derive(Debug)]
 pub struct Compiled {
     steps: Vec<Step>,
+    /// Of steps that run side by side, in order.
+    groups: Vec<Group>,
     constants: Vec<ConstantBytes>,
     /// Those that [`tables`] are.
     is_table: Vec<bool>,

@@ -5,7 +5,7 @@ use crate::watch::Description;
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 /// The times of the steps of one graph.
 #[derive(Debug)]
@@ -40,14 +40,9 @@ impl Profile {
         self.runs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes the time since then as that of a step, and says when the next one begins.
-    pub fn end(&self, step: usize, began: Instant) -> Instant {
-        let now = Instant::now();
-        self.add(step, (now - began).as_nanos() as u64);
-        now
-    }
-
-    fn add(&self, step: usize, nanoseconds: u64) {
+    /// Notes that a step took so long.
+    pub fn took(&self, step: usize, time: Duration) {
+        let nanoseconds = time.as_nanos() as u64;
         let step = &self.steps[step];
         step.shortest.fetch_min(nanoseconds, Ordering::Relaxed);
         step.sum.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -125,8 +120,8 @@ mod tests {
         ]);
         for (conv, relu) in [(100_000, 10_000), (200_000, 90_000)] {
             profile.begin();
-            profile.add(0, conv);
-            profile.add(1, relu);
+            profile.took(0, Duration::from_nanos(conv));
+            profile.took(1, Duration::from_nanos(relu));
         }
         let table = profile.table();
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -2,8 +2,9 @@
 
 use super::arenas::Arenas;
 use super::followers::Follower;
+use super::side_by_side::Group;
 use super::step::{Memory, Operand, Step};
-use super::{Compiled, Counted, Executable, hiding, narrowing, overwriting, placements, resident, tables};
+use super::{Compiled, Counted, Executable, hiding, narrowing, overwriting, placements, resident, side_by_side, tables};
 use crate::backend::cpu::aligned::is_aligned_for;
 use crate::backend::cpu::dispatch::{Built, Constant, CopyRoom, LazyCopy, Problem, Target, TensorDesc, choose};
 use crate::backend::cpu::kernels::{Workspaces, budget_beside, divide_budget};
@@ -14,9 +15,10 @@ use crate::compiler::Schedule;
 use crate::disk_cache::{DiskCache, ModelCache};
 use crate::error::{Error, Result};
 use crate::graph::{ConstantBytes, Descriptor};
-use crate::memory::{Together, Usage, Use, is_mapped, is_of_file, let_go, side_by_side, store_findings};
+use crate::memory::{self, Together, Usage, Use, is_mapped, is_of_file, let_go, store_findings};
 use smallvec::SmallVec;
 use std::mem::take;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -89,11 +91,21 @@ impl OfModel {
 
 /// Makes the fast kernels. Constants that only they need, which they have packed for themselves, are let go of. The bytes of packings,
 /// which are counted by themselves.
-fn build_kernels(steps: &mut [Step], constants: &mut [ConstantBytes], target: &Target, cancel: &Cancel) -> Result<usize> {
+fn build_kernels(
+    steps: &mut [Step],
+    groups: &[Range<usize>],
+    constants: &mut [ConstantBytes],
+    target: &Target,
+    cancel: &Cancel,
+) -> Result<usize> {
     let mut counted = 0;
+    // A step of a group has a thread.
+    let alone = Target { threads: 1, ..*target };
+    let target_of = |step: usize| if groups.iter().any(|group| group.contains(&step)) { &alone } else { target };
     let mut built_steps: Vec<(&'static str, Option<Built>, Option<usize>)> = Vec::new();
     for_each_problem(steps, constants, target, |number, problem, known, taken| {
         cancel.check()?;
+        let target = target_of(number);
         let (choice, build) = choose(problem, target);
         choice.say(target, || steps[number].describe());
         // The reference kernels know no other orders, and one operator at a time.
@@ -177,6 +189,7 @@ impl Executable {
         let (mut constants, mut steps) = Step::of_schedule(&mut schedule);
         // The compiler may have looked at more than steps read.
         constants.iter_mut().for_each(|constant| *constant = constant.briefly());
+        let groups = side_by_side::find(&steps, &schedule, target.threads);
         let of_model = schedule.shared.of::<OfModel>();
         let lengths = |list: &[(String, Descriptor)]| list.iter().map(|(_, descriptor)| descriptor.byte_length()).collect();
         let expected = constants.iter().map(ConstantBytes::len).sum();
@@ -185,7 +198,8 @@ impl Executable {
         let cache = schedule.shared.attached::<ModelCache>().or_else(|| DiskCache::of_all_graphs().map(ModelCache::new));
         let of_target = cache.clone().map(|cache| (cache, target.caches));
         let (counted, packings) = packings::within(Packings::of_process(), usage, of_target, || {
-            let counted = side_by_side(expected, together, || build_kernels(&mut steps, &mut constants, target, cancel))?;
+            let build = || build_kernels(&mut steps, &groups, &mut constants, target, cancel);
+            let counted = memory::side_by_side(expected, together, build)?;
             Ok::<_, Error>((counted, packings::take_used()))
         })?;
         if let Some(cache) = cache {
@@ -195,7 +209,9 @@ impl Executable {
         hiding::mark(&mut steps, &schedule);
         cancel.check()?;
         narrowing::place(&mut steps, &mut schedule, target);
+        groups.iter().for_each(|group| schedule.run_at_once(group));
         overwriting::place(&mut steps, &mut schedule);
+        let groups = Group::checked(groups, &steps);
         let estimate = steps.iter().map(Step::estimate).fold(0, usize::saturating_add);
         let kernel_bytes: usize = steps.iter().filter_map(|step| step.kernel.as_ref()).map(|kernel| kernel.bytes()).sum();
         let mut constant_bytes = kernel_bytes.saturating_sub(counted);
@@ -223,6 +239,7 @@ impl Executable {
             placements,
             sources: OnceLock::new(),
             steps,
+            groups,
             constants,
             is_table,
             input_lengths: lengths(&schedule.inputs),
@@ -236,6 +253,7 @@ impl Executable {
             },
         };
         compiled.assert_memory_is_sound();
+        compiled.assert_groups_are_apart();
         Ok(Executable::of_compiled(Arc::new(compiled), &schedule.shared, of_context))
     }
 }

@@ -4,6 +4,7 @@
 
 use super::arenas::Arena;
 use super::needed::Needed;
+use super::side_by_side::Group;
 use super::step::{Memory, Operand, Step};
 use super::{Compiled, Executable};
 use crate::backend::Bindings;
@@ -14,6 +15,9 @@ use crate::memory::Bytes;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+/// The inputs and outputs of a step.
+pub type Operands<'a> = (SmallVec<[View<'a>; 4]>, SmallVec<[ViewMut<'a>; 1]>);
 
 /// What a run holds until it ends: nobody else writes its inputs, and nobody else reads or writes its regions.
 pub struct Regions<'a> {
@@ -59,7 +63,21 @@ impl<'a> Regions<'a> {
     }
 
     /// The inputs and outputs of a step. Of a [table](super::tables) no row has been read.
-    pub fn operands<'s>(&'s mut self, step: &'s Step) -> (SmallVec<[View<'s>; 4]>, SmallVec<[ViewMut<'s>; 1]>) {
+    pub fn operands<'s>(&'s mut self, step: &'s Step) -> Operands<'s> {
+        // SAFETY: it is borrowed until the step has ended.
+        unsafe { self.operands_of(step) }
+    }
+
+    /// The same of all steps of a group.
+    pub fn all_operands(&mut self, group: &Group) -> Vec<Operands<'_>> {
+        let Regions { executable, .. } = *self;
+        // SAFETY: it is borrowed until all of them have ended, and none writes what another one uses (`assert_groups_are_apart`).
+        executable.steps[group.steps.clone()].iter().map(|step| unsafe { self.operands_of(step) }).collect()
+    }
+
+    /// # Safety
+    /// Until the step has ended nobody else may use what it writes, or write what it reads.
+    unsafe fn operands_of<'s>(&'s self, step: &'s Step) -> Operands<'s> {
         let Compiled { constants, is_table, placements, .. } = &**self.executable;
         let view = |(number, operand): (usize, &'s Operand)| {
             let bytes = match operand.memory {
@@ -75,7 +93,7 @@ impl<'a> Regions<'a> {
                 Memory::Constant(position) => constants[position].as_slice().into(),
                 Memory::Packed => [].as_slice().into(),
                 // SAFETY: the range lies in its region, and no output of this step overlaps it (`assert_memory_is_sound`); the regions
-                // are distinct memory that this run holds exclusively, and it is borrowed until the step has ended.
+                // are distinct memory that this run holds exclusively; of its other steps the caller says so.
                 Memory::Written { region, offset } => unsafe {
                     std::slice::from_raw_parts(self.starts[region].add(offset), operand.length).into()
                 },
