@@ -2,9 +2,11 @@
 
 // require('@webnn-node/constrain'): makes constraints for generate() of webnn-node/generate.
 
+const { isToken, kindOf } = require('./tokenizer.js');
 const { vocabularyOf } = require('./vocabularies.js');
 
 const KINDS = ['schema', 'regex', 'grammar'];
+const MEMBERS = ['end', 'grammar', 'regex', 'schema', 'tokenizer'];
 
 /** One sequence. */
 class Matcher {
@@ -88,11 +90,9 @@ const TEXTS = {
   schema(schema) {
     const isSchema = typeof schema === 'boolean' || (schema !== null && typeof schema === 'object' && !Array.isArray(schema));
     if (!isSchema) throw refused('schema', schema, 'an object or a boolean');
-    try {
-      return JSON.stringify(schema);
-    } catch (error) {
-      throw new TypeError(`constraint: schema: ${error.message.split('\n')[0]}`, { cause: error });
-    }
+    const text = written(schema);
+    if (text === undefined) throw refused('schema', undefined, 'an object or a boolean');
+    return text;
   },
   regex(regex) {
     if (typeof regex === 'string') return regex;
@@ -105,21 +105,40 @@ const TEXTS = {
   },
 };
 
+function written(schema) {
+  try {
+    return JSON.stringify(schema);
+  } catch (error) {
+    throw new TypeError(`constraint: schema: ${String(error?.message ?? error).split('\n')[0]}`, { cause: error });
+  }
+}
+
 const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
 
 /** Those of a RegExp; otherwise the flag that JSON schema says expressions have. */
 const flagsOf = (regex) => (isRegExp(regex) ? regex.flags : 'u');
 
 function refused(name, found, allowed) {
-  return new TypeError(`constraint: ${name}: found a value of type ${found === null ? 'null' : typeof found}, allowed ${allowed}`);
+  const shown = typeof found === 'number' || typeof found === 'string' ? JSON.stringify(found).slice(0, 40) : kindOf(found);
+  return new TypeError(`constraint: ${name}: found ${shown}, allowed ${allowed}`);
 }
 
 function readEnd(end) {
   if (end === undefined) return undefined;
   const list = [end].flat();
-  const isWrong = !list.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 31);
-  if (isWrong) throw refused('end', end, 'a token, or an array of tokens');
+  const wrong = list.findIndex((id) => !isToken(id));
+  if (wrong >= 0) throw refused('end', list[wrong], 'a token, or an array of tokens');
   return list;
+}
+
+/** Which kind of constraint it is. */
+function readKind(constraint) {
+  if (constraint === null || typeof constraint !== 'object' || Array.isArray(constraint)) throw new TypeError(`constraint: found ${kindOf(constraint)}, allowed an object`);
+  const unknown = Object.keys(constraint).find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined) throw new TypeError(`constraint: found ${JSON.stringify(unknown)}, allowed ${MEMBERS.join(', ')}`);
+  const kinds = KINDS.filter((kind) => constraint[kind] !== undefined);
+  if (kinds.length !== 1) throw new TypeError(`constraint: found ${kinds.join(' and ') || 'none of them'}, allowed one of ${KINDS.join(', ')}`);
+  return kinds[0];
 }
 
 /**
@@ -128,9 +147,7 @@ function readEnd(end) {
  * @returns {Promise<import('../index.d.ts').TokenConstraint>}
  */
 async function compile(constraint) {
-  const kinds = KINDS.filter((kind) => constraint?.[kind] !== undefined);
-  if (kinds.length !== 1) throw new TypeError(`constraint: found ${kinds.join(' and ') || 'none of them'}, allowed one of ${KINDS.join(', ')}`);
-  const [kind] = kinds;
+  const kind = readKind(constraint);
   const text = TEXTS[kind](constraint[kind]);
   const vocabulary = await vocabularyOf(constraint.tokenizer, readEnd(constraint.end));
   let grammar;

@@ -2,8 +2,8 @@
 
 // The native vocabularies of tokenizers. Making one takes tens of milliseconds, so each is made once.
 
-const fs = require('node:fs');
 const path = require('node:path');
+const { stateOf } = require('./files.js');
 const native = require('./native.js');
 const { translated } = require('./regex/patterns.js');
 const { filesOf, readTokenizer } = require('./tokenizer.js');
@@ -70,7 +70,7 @@ async function make(tokenizer, end) {
 
 /** The state of the files of a tokenizer. */
 function stampOf(place) {
-  const states = Object.values(filesOf(place)).map((file) => fs.statSync(file, { throwIfNoEntry: false }));
+  const states = Object.values(filesOf(place)).map(stateOf);
   return states.map((state) => (state === undefined ? '' : `${state.mtimeMs} ${state.size}`)).join(', ');
 }
 

@@ -17,8 +17,9 @@ const LONGEST_REGEX: usize = 8192;
 const MOST_NAMES: usize = 64;
 /// Patterns that one string has to match all: each doubles the time.
 const MOST_PATTERNS: usize = 12;
-/// What a number has to be a multiple of: each remainder is a state.
-const LARGEST_MULTIPLE: u64 = 100_000;
+/// What a number has to be a multiple of: each remainder is a state. Beyond twice as many there are too many for the library when texts come, and
+/// compiling takes seconds.
+const LARGEST_MULTIPLE: u64 = 5000;
 
 /// Values within `const` and `enum`, and names of `required`, together: the library takes the square of it. What `enum` lists itself is not counted
 /// if it has no values within.

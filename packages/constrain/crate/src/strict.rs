@@ -27,6 +27,9 @@ const TIME: &str = r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|
 /// The greatest whole number of which JavaScript has all below.
 const SAFE: i64 = (1 << 53) - 1;
 
+/// Numbers are at least so far from 0 if it is excluded.
+const NEAR_ZERO: f64 = 1e-20;
+
 /// Members with schemas by name, with a list of schemas, and with a schema.
 const BY_NAME: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 const LISTS: [&str; 4] = ["prefixItems", "anyOf", "oneOf", "allOf"];
@@ -79,6 +82,7 @@ fn rebuilt(value: &Value, schemas: &HashSet<*const Value>, patterns: &Patterns) 
 fn narrow(members: &mut Map<String, Value>, patterns: &Patterns) {
     translate(members, patterns);
     narrow_format(members);
+    narrow_bounds(members);
     // Whether a longer number is a multiple cannot be checked where numbers are float64.
     if members.contains_key("multipleOf") {
         let has = |names: [&str; 2]| names.iter().any(|name| members.contains_key(*name));
@@ -89,6 +93,38 @@ fn narrow(members: &mut Map<String, Value>, patterns: &Patterns) {
         if !has_most {
             members.insert("maximum".to_owned(), json!(SAFE));
         }
+    }
+}
+
+/// A number as near to an excluded bound as is written: the next one of float64, which has 300 digits beside 0.
+fn beside(bound: f64, is_above: bool) -> f64 {
+    match (bound == 0.0, is_above) {
+        (true, true) => NEAR_ZERO,
+        (true, false) => -NEAR_ZERO,
+        (false, true) => bound.next_up(),
+        (false, false) => bound.next_down(),
+    }
+}
+
+/// More digits than float64 has may make an excluded bound of a number beside it, so the bound is that number.
+fn narrow_bounds(members: &mut Map<String, Value>) {
+    let is_integer = members.get("type").is_some_and(|kind| kind == "integer");
+    for (exclusive, inclusive, is_above) in [("exclusiveMinimum", "minimum", true), ("exclusiveMaximum", "maximum", false)] {
+        let given = members.get(inclusive).and_then(Value::as_f64);
+        let bound = match members.get(exclusive) {
+            // As in draft 4.
+            Some(Value::Bool(true)) => given,
+            bound => bound.and_then(Value::as_f64),
+        };
+        let Some(bound) = bound else { continue };
+        // Whole numbers are exact up to here.
+        if is_integer && bound.abs() <= SAFE as f64 {
+            continue;
+        }
+        let next = beside(bound, is_above);
+        let within = given.map_or(next, |given| if is_above { given.max(next) } else { given.min(next) });
+        members.retain(|name, _| name != exclusive);
+        members.insert(inclusive.to_owned(), json!(within));
     }
 }
 

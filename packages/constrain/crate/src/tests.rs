@@ -342,8 +342,8 @@ fn what_is_too_much_is_refused() {
             json!({ "properties": { "x": { "pattern": "a?".repeat(5000) } } }).to_string(),
             "at #/properties/x: found a pattern of 10000 bytes",
         ),
-        (Kind::Schema, json!({ "items": { "multipleOf": 9_999_991 } }).to_string(), "found a multipleOf"),
-        (Kind::Schema, json!({ "allOf": [{ "multipleOf": 997 }, { "multipleOf": 0.991 }] }).to_string(), "found a multipleOf"),
+        (Kind::Schema, json!({ "items": { "multipleOf": 5003 } }).to_string(), "found a multipleOf"),
+        (Kind::Schema, json!({ "allOf": [{ "multipleOf": 71 }, { "multipleOf": 0.73 }] }).to_string(), "found a multipleOf"),
         (Kind::Regex, "a?".repeat(5000), "found 10000 bytes"),
         (
             Kind::Grammar,

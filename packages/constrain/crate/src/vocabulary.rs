@@ -12,6 +12,9 @@ const MOST_TOKENS: usize = 1 << 20;
 /// Numbers that any tokenizer may have: larger ones are below twice the number of its tokens, so that small files take little memory.
 const USUAL: usize = 1 << 16;
 
+/// Bytes of all tokens together: each may be a node of a tree. Models of today have up to 3 MB.
+const MOST_BYTES: usize = 16 << 20;
+
 /// What tokens are written with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Letters {
@@ -72,7 +75,12 @@ fn words(json: &Value) -> Result<Vec<Vec<u8>>, String> {
     let (vocabulary, added) = (vocabulary(json)?, json["added_tokens"].as_array().map_or(&[][..], Vec::as_slice));
     let most = (2 * (vocabulary.len() + added.len())).clamp(USUAL, MOST_TOKENS);
     let mut words: Vec<Vec<u8>> = Vec::new();
+    let mut length = 0;
     let mut set = |id: usize, word: Vec<u8>| {
+        length += word.len();
+        if length > MOST_BYTES {
+            return Err(format!("tokenizer.json: found tokens of more than {MOST_BYTES} bytes together"));
+        }
         if id >= most {
             return Err(format!("tokenizer.json: found token {id}, allowed numbers below {most}"));
         }
