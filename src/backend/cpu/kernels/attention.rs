@@ -391,15 +391,16 @@ const SCORES: usize = 64 << 10;
 /// Stacks whose scores are computed together.
 const MOST_STACKS: usize = 8;
 
-/// Consecutive stacks with the same keys and values; fewer at once where threads would be without any.
+/// Consecutive stacks with the same keys and values; where these would be too few jobs for the threads, so many parts of them that each thread has two.
 fn shared(positions: &[[usize; 4]], threads: usize) -> Vec<Range<usize>> {
     let is_same = |[_, k, v, _]: &[usize; 4], [_, other_k, other_v, _]: &[usize; 4]| (k, v) == (other_k, other_v);
     let groups = positions.chunk_by(is_same).count();
-    let most = if groups.is_multiple_of(threads.max(1)) || groups >= 4 * threads { MOST_STACKS } else { 1 };
+    let is_enough = groups.is_multiple_of(threads.max(1)) || groups >= 4 * threads;
+    let parts = if is_enough { 1 } else { (2 * threads).div_ceil(groups.max(1)) };
     let mut begin = 0;
     let mut all = Vec::new();
     for group in positions.chunk_by(is_same) {
-        for part in group.chunks(most) {
+        for part in group.chunks(group.len().div_ceil(parts).min(MOST_STACKS)) {
             all.push(begin..begin + part.len());
             begin += part.len();
         }
@@ -442,4 +443,31 @@ fn score_op(
     };
     let steps = [stride(2).unwrap_or(0), stride(1).unwrap_or(0)];
     Some((ScoreOp::Mask(steps), Some((id, places(leading(other.shape), &strides, stacks)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stacks of each job, of `groups` keys and values that `of_one` stacks have each.
+    fn jobs(groups: usize, of_one: usize, threads: usize) -> Vec<usize> {
+        let positions: Vec<[usize; 4]> =
+            (0..groups * of_one).map(|stack| [stack, stack / of_one, stack / of_one, stack]).collect();
+        let all = shared(&positions, threads);
+        assert!(all.iter().map(|job| job.end).eq(all.iter().skip(1).map(|job| job.start).chain([positions.len()])));
+        let is_of_one = |job: &Range<usize>| job.start / of_one == (job.end - 1) / of_one;
+        assert!(all.iter().all(is_of_one));
+        all.iter().map(Range::len).collect()
+    }
+
+    #[test]
+    fn keys_and_values_are_read_by_few_jobs_and_each_thread_has_some() {
+        assert_eq!(jobs(3, 3, 1), [3; 3]);
+        assert_eq!(jobs(3, 3, 2), [2, 1, 2, 1, 2, 1]);
+        assert_eq!(jobs(2, 3, 2), [3, 3]);
+        assert_eq!(jobs(1, 8, 2), [2; 4]);
+        assert_eq!(jobs(8, 4, 16), [1; 32]);
+        assert_eq!(jobs(9, 1, 2), [1; 9]);
+        assert_eq!(jobs(2, 20, 2), [8, 8, 4, 8, 8, 4]);
+    }
 }
