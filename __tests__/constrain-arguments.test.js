@@ -93,7 +93,7 @@ describeBuilt('arguments', () => {
   test('what else a tokenizer may have', async () => {
     const changed = (changes) => ({ ...byteTokenizer, ...changes });
     const nested = (depth) => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`);
-    const manyTokens = Object.fromEntries(Array.from({ length: 2 ** 20 + 1 }, (_, i) => [i, i]));
+    const manyTokens = new Array(2 ** 20 + 1);
     const cases = [
       [changed({ added_tokens: 5 }), 'found an added token without id and content'],
       [changed({ added_tokens: [null] }), 'found an added token without id and content'],
@@ -110,7 +110,7 @@ describeBuilt('arguments', () => {
       [changed({ decoder: nested(200) }), 'tokenizer.json: recursion limit exceeded'],
     ];
     for (const [tokenizer, message] of cases) expect(await said({ regex: 'a', tokenizer })).toEqual(['TypeError', expect.stringContaining(message)]);
-  }, 60_000);
+  }, 600_000);
 
   test('merges in a circle, tokens that repeat, and content of other types end in tokens or an error', async () => {
     const many = [

@@ -39,6 +39,13 @@ describeBuilt('numbers', () => {
     expect([`0.${'9'.repeat(20)}`, '1', '0.5'].map((text) => allows(constraint, text))).toEqual([false, false, true]);
   });
 
+  test('multiples have no more digits than float64', async () => {
+    const constraint = await compiled({ type: 'number', multipleOf: 0.3 });
+    expect(['9007199254740990.3', '900719925474099.3', '900719925474098.7', '-0.9', '0.31'].map((text) => allows(constraint, text))).toEqual([false, false, true, true, false]);
+    const whole = await compiled({ type: 'integer', multipleOf: 3 });
+    expect(['9007199254740993', '9007199254740990'].map((text) => allows(whole, text))).toEqual([false, true]);
+  });
+
   test('the largest multiple has texts, and the next one is refused', async () => {
     const constraint = await compiled({ type: 'integer', multipleOf: 5000 });
     expect(['15000', '-5000', '15001'].map((text) => allows(constraint, text))).toEqual([true, true, false]);

@@ -115,6 +115,12 @@ describeBuilt('a regular expression', () => {
     expect([error.name, error.message]).toEqual(['TypeError', expect.stringContaining(`constraint: regex: ${message}`)]);
   });
 
+  test('too many classes that take long are refused', async () => {
+    const classes = (count) => Array.from({ length: count }, (_, i) => `[ä${String.fromCharCode(0x100 + i)}]`).join('');
+    expect(allows(await compiled({ regex: new RegExp(classes(64), 'i') }), 'Ä'.repeat(64))).toBe(true);
+    expect((await compiled({ regex: new RegExp(classes(200), 'i') })).message).toMatch(/regex: character \d+: found \[ä.\], too many different properties/);
+  });
+
   test('classes of strings are refused', async () => {
     for (const source of ['[\\q{ab|c}]', '\\p{RGI_Emoji}']) {
       const { message } = await compiled({ regex: new RegExp(source, 'v') });

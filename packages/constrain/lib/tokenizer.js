@@ -78,7 +78,7 @@ function endsBeside({ config, generation }, content) {
 function forNative(content) {
   const { model, decoder, pre_tokenizer: before } = content;
   const [vocab, added] = [model?.vocab, content.added_tokens];
-  const count = isObject(vocab) ? Object.keys(vocab).length : 0;
+  const count = Array.isArray(vocab) ? vocab.length : Object.keys(isObject(vocab) ? vocab : {}).length;
   const most = Math.max(count, addedIn(content).length);
   if (most > MOST_TOKENS) throw new TokenizerError(`tokenizer.json: found ${most} tokens, allowed ${MOST_TOKENS}`);
   const numbers = () => Object.fromEntries(Object.entries(vocab).map(([text, id]) => [text, typeof id === 'number' ? id : null]));

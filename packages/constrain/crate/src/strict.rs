@@ -83,15 +83,19 @@ fn narrow(members: &mut Map<String, Value>, patterns: &Patterns) {
     translate(members, patterns);
     narrow_format(members);
     narrow_bounds(members);
-    // Whether a longer number is a multiple cannot be checked where numbers are float64.
-    if members.contains_key("multipleOf") {
-        let has = |names: [&str; 2]| names.iter().any(|name| members.contains_key(*name));
-        let (has_least, has_most) = (has(["minimum", "exclusiveMinimum"]), has(["maximum", "exclusiveMaximum"]));
-        if !has_least {
-            members.insert("minimum".to_owned(), json!(-SAFE));
-        }
-        if !has_most {
-            members.insert("maximum".to_owned(), json!(SAFE));
+    narrow_multiple(members);
+}
+
+/// Whether a longer number is a multiple cannot be checked where numbers are float64.
+fn narrow_multiple(members: &mut Map<String, Value>) {
+    let Some(multiple) = members.get("multipleOf").and_then(Value::as_f64) else { return };
+    // Of a fraction the digits behind the point count, too.
+    let places = multiple.to_string().split_once('.').map_or(0, |(_, digits)| digits.len());
+    let most = if places == 0 { json!(SAFE) } else { json!(SAFE as f64 / 10f64.powi(places as i32)) };
+    let least = if places == 0 { json!(-SAFE) } else { json!(SAFE as f64 / -10f64.powi(places as i32)) };
+    for (names, bound) in [(["minimum", "exclusiveMinimum"], least), (["maximum", "exclusiveMaximum"], most)] {
+        if !names.iter().any(|name| members.contains_key(*name)) {
+            members.insert(names[0].to_owned(), bound);
         }
     }
 }

@@ -22,36 +22,39 @@ const SPACES = of([9, 13], [' '], [0xa0], [0x1680], [0x2000, 0x200a], [0x2028, 0
 const LINE_ENDS = of([10], [13], [0x2028, 0x2029]);
 const ESCAPED = { digit: DIGITS, space: SPACES, word: WORDS };
 
+const mostOf = (flags) => (flags.u || flags.v ? LAST : 0xffff);
+
 /** Sets that V8 was asked for. @type {Map<string, Ranges>} */
 const known = new Map();
 const MOST_KNOWN = 256;
 
-/** All characters, or all code units. */
-const texts = { characters: '', units: '' };
-
-function textOfAll(name) {
-  if (texts[name] !== '') return texts[name];
-  const pieces = [];
-  const most = name === 'units' ? 0xffff : LAST;
+/** Characters, or code units, that an expression matches. It takes tens of milliseconds. @returns {Ranges} */
+function matching(regex, most) {
+  /** @type {Ranges} */
+  const set = [];
   for (let code = 0; code <= most; code++) {
-    if (name === 'units') pieces.push(String.fromCharCode(code));
-    else if (code < 0xd800 || code > 0xdfff) pieces.push(String.fromCodePoint(code));
+    if (!regex.test(String.fromCodePoint(code))) continue;
+    const last = set.at(-1);
+    if (last !== undefined && last[1] === code - 1) last[1] = code;
+    else set.push([code, code]);
   }
-  texts[name] = pieces.join('');
-  return texts[name];
+  return set;
 }
 
-/** What V8 matches by the source of a part. @param {string} source @param {Flags} flags @returns {Ranges} */
-function asked(source, flags) {
+/**
+ * What V8 matches by the source of a part.
+ * @param {string} source
+ * @param {Flags} flags
+ * @param {{ left: number }} questions how many may be asked
+ * @returns {Ranges | undefined} nothing if there are too many
+ */
+function asked(source, flags, questions) {
   const letters = ['i', 's', 'u', 'v'].filter((flag) => flags[flag]).join('');
   const key = `${letters} ${source}`;
   let set = known.get(key);
   if (set === undefined) {
-    const isWhole = flags.u || flags.v;
-    const all = new RegExp(`(?:${source})+`, `${letters}g`);
-    const codeAt = (text, at) => (isWhole ? text.codePointAt(at) : text.charCodeAt(at));
-    const last = (text) => codeAt(text, text.length - (isWhole && /[\udc00-\udfff]$/.test(text) ? 2 : 1));
-    set = setOf([...textOfAll(isWhole ? 'characters' : 'units').matchAll(all)].map(([text]) => [codeAt(text, 0), last(text)]));
+    if (questions.left-- <= 0) return undefined;
+    set = matching(new RegExp(`^(?:${source})$`, letters), mostOf(flags));
   }
   known.delete(key);
   known.set(key, set);
@@ -83,8 +86,6 @@ function escapedOf(set, flags) {
   return set.negate ? complement(found, mostOf(flags)) : found;
 }
 
-const mostOf = (flags) => (flags.u || flags.v ? LAST : 0xffff);
-
 /** @param {any} node @param {Flags} flags @returns {Ranges | undefined} */
 function listed(node, flags) {
   switch (node.type) {
@@ -111,8 +112,9 @@ function listed(node, flags) {
  * The characters that a part matches; without the flags u and v, the code units.
  * @param {any} node
  * @param {Flags} flags
- * @returns {Ranges}
+ * @param {{ left: number }} questions
+ * @returns {Ranges | undefined} nothing if V8 would be asked too many questions
  */
-const charactersOf = (node, flags) => listed(node, flags) ?? asked(node.raw, flags);
+const charactersOf = (node, flags, questions) => listed(node, flags) ?? asked(node.raw, flags, questions);
 
 module.exports = { charactersOf };

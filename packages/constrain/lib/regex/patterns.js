@@ -20,6 +20,8 @@ const USES = {
 
 /** Milliseconds after which others have their turn. */
 const TURN = 3;
+/** Classes of which V8 is asked for the characters, which takes tens of milliseconds. */
+const MOST_QUESTIONS = 64;
 /** Characters of all translations together. */
 const LONGEST = 1 << 22;
 
@@ -30,10 +32,11 @@ const LONGEST = 1 << 22;
  */
 async function translated(patterns, flags) {
   const found = [];
+  const questions = { left: MOST_QUESTIONS };
   let [since, length] = [performance.now(), 0];
   for (const { place, usage, source } of patterns) {
     try {
-      found.push(translate(source, flags, USES[usage]));
+      found.push(translate(source, flags, { ...USES[usage], questions }));
     } catch (error) {
       throw error instanceof Refusal ? new TypeError(`${place}${error.message}`) : error;
     }

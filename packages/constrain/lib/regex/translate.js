@@ -28,10 +28,15 @@ const ASSERTIONS = { lookahead: 'a lookahead, which is not supported', lookbehin
 
 class Translation {
   #excluded;
+  #questions;
 
-  /** @param {import('./sets.js').Ranges} excluded characters that texts do not have */
-  constructor(excluded) {
+  /**
+   * @param {import('./sets.js').Ranges} excluded characters that texts do not have
+   * @param {{ left: number }} questions
+   */
+  constructor(excluded, questions) {
     this.#excluded = excluded;
+    this.#questions = questions;
   }
 
   /** @returns {import('./languages.js').Languages} */
@@ -68,7 +73,7 @@ class Translation {
 
   #set(node, flags) {
     if (hasStrings(node)) refuse(node, 'a class with strings, which is not supported');
-    const set = charactersOf(node, flags);
+    const set = charactersOf(node, flags, this.#questions) ?? refuse(node, 'too many different properties of Unicode, and classes beyond ASCII without regard to case');
     const isUnits = !flags.u && !flags.v;
     if (isUnits && surrogatesIn(set) === 'some') refuse(node, 'a half of a character beyond U+FFFF, which needs the flag u');
     return languages.ofSet(this.#excluded.length === 0 ? set : without(set, this.#excluded));
@@ -126,11 +131,12 @@ function parsed(source, { u, v }) {
  * @param {object} options
  * @param {boolean} options.isWhole whether it matches a whole text, or some of it
  * @param {import('./sets.js').Ranges} options.excluded characters that texts do not have
+ * @param {{ left: number }} options.questions how often V8 may be asked for the characters of a class
  * @returns {string}
  */
-function translate(source, letters, { isWhole, excluded }) {
+function translate(source, letters, { isWhole, excluded, questions }) {
   const flags = { i: false, m: false, s: false, u: false, v: false, ...Object.fromEntries([...letters].map((flag) => [flag, true])) };
-  const found = new Translation(excluded).of(parsed(source, flags), flags);
+  const found = new Translation(excluded, questions).of(parsed(source, flags), flags);
   const everything = without([[0, 0x10ffff]], excluded);
   const text = write(isWhole ? languages.whole(found) : languages.within(found, everything), !flags.u && !flags.v);
   if (text === undefined) throw new Refusal(0, 'too large when it is compiled');
