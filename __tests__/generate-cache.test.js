@@ -47,6 +47,8 @@ test('calls at once compute what they begin with once', async () => {
   expect(found).toEqual(wanted);
   const { hits, misses, sequences, reusedTokens, bytes, maxBytes } = cache.memoryUsage();
   expect([hits + misses, maxBytes]).toEqual([6, 2 ** 30]);
+  // All but the first have something of it from others, although none of it was known when they began.
+  expect(hits).toBeGreaterThanOrEqual(5);
   // And where they part, if the system can share it.
   expect([6, 7]).toContain(sequences);
   // All but one had nearly all of it from others.

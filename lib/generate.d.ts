@@ -227,10 +227,10 @@ export interface GenerationCacheUsage {
   /** Bytes of all cached sequences. Sequences with a common prefix may share memory. */
   bytes: number;
   sequences: number;
-  /** The number of prompts with a cached prefix, and of other prompts. */
+  /** The number of prompts that reused cached tokens, at the start or while others computed the same prompt, and of other prompts. */
   hits: number;
   misses: number;
-  /** Tokens that calls did not compute again. */
+  /** Tokens of prompts that calls did not compute again. */
   reusedTokens: number;
 }
 

@@ -10,6 +10,7 @@
 use super::inputs::ConstantInput;
 use super::sequence::Sequence;
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sequences at most: each lookup compares all of them with the prompt.
@@ -81,10 +82,10 @@ pub struct Figures {
     /// Now, of all that is kept.
     pub bytes: usize,
     pub sequences: usize,
-    /// Prompts that began with something known, and others.
+    /// Prompts of which some tokens were known, when they began or before a later piece, and others.
     pub hits: u64,
     pub misses: u64,
-    /// Tokens that were not computed again.
+    /// Tokens of prompts that were not computed again.
     pub reused: u64,
 }
 
@@ -161,8 +162,8 @@ impl Prefixes {
         found.map(|(position, known)| state.take(position, known))
     }
 
-    /// A sequence that has seen more of what one is about to see, if there is one.
-    fn further(&self, sequence: &Sequence, pending: &[u32]) -> Option<Sequence> {
+    /// A sequence that has seen more of what one is about to see, if there is one. The prompt may have counted as a miss so far.
+    fn further(&self, sequence: &Sequence, pending: &[u32], was_missed: bool) -> Option<Sequence> {
         let mut state = self.lock();
         if state.kept.is_empty() {
             return None;
@@ -171,7 +172,11 @@ impl Prefixes {
         let (position, known) = state.longest(&prompt, &sequence.given)?;
         let more = known.checked_sub(sequence.tokens.len()).filter(|more| *more >= self.least)?;
         let further = state.take(position, known);
-        state.figures.reused -= (known - more) as u64;
+        let figures = &mut state.figures;
+        figures.reused -= (known - more) as u64;
+        if was_missed {
+            (figures.hits, figures.misses) = (figures.hits + 1, figures.misses - 1);
+        }
         Some(further)
     }
 
@@ -195,15 +200,16 @@ impl Prefixes {
     }
 
     /// Keeps what a sequence has seen, in the place of what was kept of it, or of less.
-    pub(super) fn keep(&self, number: &mut Option<u64>, sequence: &Sequence) {
+    pub(super) fn keep(&self, number: &mut Option<NonZeroU64>, sequence: &Sequence) {
         let mut state = self.lock();
         if state.is_closed || sequence.tokens.len() < self.least {
             return;
         }
-        let number = *number.get_or_insert_with(|| {
+        let next = || {
             state.numbers += 1;
-            state.numbers
-        });
+            NonZeroU64::MIN.saturating_add(state.numbers - 1)
+        };
+        let number = number.get_or_insert_with(next).get();
         for position in (0..state.kept.len()).rev() {
             let kept = &state.kept[position];
             if kept.number == number || !kept.is_frozen && sequence.covers(&kept.sequence) {
@@ -249,17 +255,21 @@ impl Prefixes {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeper {
     prefixes: Option<Arc<Prefixes>>,
-    number: Option<u64>,
+    number: Option<NonZeroU64>,
+    /// Whether its prompt counts as a miss.
+    is_missed: bool,
 }
 
 impl Keeper {
     pub fn new(prefixes: Option<Arc<Prefixes>>) -> Keeper {
-        Keeper { prefixes, number: None }
+        Keeper { prefixes, ..Keeper::default() }
     }
 
     /// The longest known beginning of a prompt, if any is known.
-    pub fn begin(&self, prompt: &[u32], given: &[ConstantInput]) -> Option<Sequence> {
-        self.prefixes.as_ref()?.begin(prompt, given)
+    pub fn begin(&mut self, prompt: &[u32], given: &[ConstantInput]) -> Option<Sequence> {
+        let found = self.prefixes.as_ref()?.begin(prompt, given);
+        self.is_missed = found.is_none();
+        found
     }
 
     /// Keeps what the sequence has seen.
@@ -270,9 +280,10 @@ impl Keeper {
     }
 
     /// Goes on from another call's sequence, if that has seen more of what is pending.
-    pub fn adopt(&self, sequence: &mut Sequence, pending: &mut Vec<u32>) {
-        let further = self.prefixes.as_ref().and_then(|prefixes| prefixes.further(sequence, pending));
+    pub fn adopt(&mut self, sequence: &mut Sequence, pending: &mut Vec<u32>) {
+        let further = self.prefixes.as_ref().and_then(|prefixes| prefixes.further(sequence, pending, self.is_missed));
         if let Some(further) = further {
+            self.is_missed = false;
             pending.drain(..further.tokens.len() - sequence.tokens.len());
             *sequence = further;
         }
@@ -343,15 +354,25 @@ mod tests {
     #[test]
     fn a_call_goes_on_from_where_another_one_is() {
         let prefixes = Arc::new(kept(2, &[&[1, 2, 3, 4, 5]]));
-        let keeper = Keeper::new(Some(prefixes.clone()));
+        let mut keeper = Keeper::new(Some(prefixes.clone()));
+        assert!(keeper.begin(&[1, 7], &[]).is_none());
         let (mut sequence, mut pending) = (seen(&[1]), vec![2, 3, 4, 9, 9]);
         keeper.adopt(&mut sequence, &mut pending);
         assert_eq!((&sequence.tokens[..], &pending[..]), (&[1, 2, 3, 4][..], &[9, 9][..]));
-        assert_eq!(prefixes.figures().reused, 3);
+        // The prompt was a miss until then.
+        let Figures { hits, misses, reused, .. } = prefixes.figures();
+        assert_eq!((hits, misses, reused), (1, 0, 3));
         // One token more is not worth it.
         prefixes.keep(&mut None, &seen(&[1, 2, 3, 4, 9]));
         keeper.adopt(&mut sequence, &mut pending);
         assert_eq!(pending, [9, 9]);
+        // Another token is, and counts no second time.
+        prefixes.keep(&mut None, &seen(&[1, 2, 3, 4, 9, 9, 9]));
+        pending.push(8);
+        keeper.adopt(&mut sequence, &mut pending);
+        assert_eq!(pending, [8]);
+        let Figures { hits, misses, reused, .. } = prefixes.figures();
+        assert_eq!((hits, misses, reused), (1, 0, 5));
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Session {
         // Without them the tokens are the same.
         let speculation = speculation.as_ref().filter(|_| self.decoder.refuses_guesses().is_none());
         for ((prompt, tokens), given) in prompts.iter().zip(&tokens_given).zip(given) {
-            let keeper = self.keeper();
+            let mut keeper = self.keeper();
             let found = keeper.begin(prompt, &given);
             let sequence = found.unwrap_or_else(|| Sequence::new(given));
             known.push(sequence.tokens.len());
