@@ -258,7 +258,7 @@ describe('files', () => {
     await all(model, prompt(3), { maxNewTokens: 1, cache });
     await expect(cache.save(path.join(folder, 'none', 'cache'))).rejects.toThrow(/cannot be written/);
     await expect(GenerationCache.load(model, path.join(folder, 'none'))).rejects.toThrow(/cannot be read/);
-    await expect(GenerationCache.load(model, folder)).rejects.toThrow(/it is no file/);
+    await expect(GenerationCache.load(model, folder)).rejects.toThrow(/is not a regular file but a folder/);
     for (const wrong of [undefined, '', 3, 'a\0b', {}]) {
       await expect(cache.save(wrong)).rejects.toThrow(/save: file: found .*, allowed the path of a file/);
       await expect(GenerationCache.load(model, wrong)).rejects.toThrow(/load: file: found .*, allowed the path of a file/);

@@ -27,7 +27,7 @@ mod usage;
 
 use available::available;
 pub use data::Data;
-pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_file, pin, read_of, unreadable};
+pub use file_bytes::{FileBytes, FileState, Pin, Place, WORTH_GIVING_BACK, is_of_file, pin, read_of, regular, unreadable};
 use huge_pages::Block;
 pub use huge_pages::{Together, side_by_side};
 pub use identities::{

@@ -13,7 +13,7 @@
 
 use super::write_beside;
 use crate::error::{Error, Kind, Result};
-use crate::memory::filled;
+use crate::memory::{filled, regular, unreadable};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -52,11 +52,15 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// Writes a file in the place of what is there.
+/// Writes a file in the place of a file that is there, or of nothing.
 ///
 /// # Errors
-/// `OperationError` when it cannot be written: then what was there is there. `QuotaExceededError` when there is no room.
+/// `OperationError` when it cannot be written, or would take the place of a folder, a pipe or a device: then what was there is there.
+/// `QuotaExceededError` when there is no room.
 pub fn write_whole(path: &Path, key: u128, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    if path.exists() {
+        regular(path)?;
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let fill = |file: &mut File| {
         let mut hashing = Hashing { file: BufWriter::with_capacity(1 << 16, file), hash: Xxh3::new(), length: 0 };
@@ -82,11 +86,8 @@ pub fn write_whole(path: &Path, key: u128, write: impl FnOnce(&mut dyn Write) ->
 /// `OperationError` when it cannot be read, is not as it was written, or has another key; `QuotaExceededError` when it is longer; `UnknownError`
 /// when there is no memory for it.
 pub fn read_whole(path: &Path, key: u128, most: u64) -> Result<Vec<u8>> {
-    let cannot = |error: io::Error| Error::new(Kind::Operation, format!("{:?} cannot be read: {error}", path.display()));
-    // To open something else may wait for ever.
-    if !fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err(cannot(io::Error::other("it is no file")));
-    }
+    regular(path)?;
+    let cannot = |error| unreadable(path, error);
     let file = File::open(path).map_err(cannot)?;
     let length = file.metadata().map_err(cannot)?.len();
     read(file, length, key, most).map_err(|error| Error::new(error.kind(), format!("{:?}: {}", path.display(), error.message())))
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(read_whole(&path, 7, 100).unwrap(), bytes);
         assert_eq!(read_whole(&path, 7, 99).unwrap_err().kind(), Kind::QuotaExceeded);
         assert!(read_whole(&path, 8, 100).unwrap_err().message().contains("another model"));
-        assert!(read_whole(&folder.0, 7, 100).unwrap_err().message().contains("no file"));
+        assert!(read_whole(&folder.0, 7, 100).unwrap_err().message().contains("not a regular file but a folder"));
         let file = fs::read(&path).unwrap();
         let read = |file: &[u8]| read(file, file.len() as u64, 7, 100);
         for length in 0..file.len() {
@@ -169,5 +170,6 @@ mod tests {
         assert_eq!(read_whole(&path, 1, 100).unwrap(), b"first");
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
         assert_eq!(write_whole(&folder.0.join("none/file"), 1, |_| Ok(())).unwrap_err().kind(), Kind::Operation);
+        assert!(write_whole(&folder.0, 1, |_| Ok(())).unwrap_err().message().contains("not a regular file but a folder"));
     }
 }

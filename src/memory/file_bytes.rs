@@ -186,6 +186,34 @@ pub fn unreadable(path: &Path, error: io::Error) -> Error {
     Error::new(Kind::Operation, format!("{} cannot be read: {error}", path.display()))
 }
 
+/// What is known of a file that somebody names, before it is opened: a device may have no end, and to open a pipe may wait for ever.
+///
+/// # Errors
+/// `OperationError` for what is not there, and for what is not a regular file, nor a link to one.
+pub fn regular(path: &Path) -> Result<Metadata> {
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
+    if metadata.is_file() {
+        return Ok(metadata);
+    }
+    let found = if metadata.is_dir() { "a folder" } else { special(metadata.file_type()) };
+    Err(Error::new(Kind::Operation, format!("{} is not a regular file but {found}", path.display())))
+}
+
+#[cfg(unix)]
+fn special(found: std::fs::FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match found {
+        found if found.is_fifo() => "a pipe",
+        found if found.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn special(_: std::fs::FileType) -> &'static str {
+    "a device"
+}
+
 fn has_changed(path: &Path) -> Error {
     Error::new(Kind::Operation, format!("{} has changed since it was loaded", path.display()))
 }

@@ -186,27 +186,29 @@ pub fn prefix_figures<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
 
 /// `savePrefixes(request, decoder, prefixes, path)`: settles when the file is written.
 pub fn save_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    with_file(call, Decoder::save)
+    with_file(call, "save", Decoder::save)
 }
 
 /// `loadPrefixes(request, decoder, prefixes, path)`: settles when what the file has is kept.
 pub fn load_prefixes<'s>(call: &Call<'s>) -> Result<Option<Value<'s>>> {
-    with_file(call, Decoder::load)
+    with_file(call, "load", Decoder::load)
 }
 
-fn with_file<'s>(call: &Call<'s>, work: fn(&Decoder, &Prefixes, &Path) -> Result<()>) -> Result<Option<Value<'s>>> {
+fn with_file<'s>(
+    call: &Call<'s>,
+    operator: &'static str,
+    work: fn(&Decoder, &Prefixes, &Path) -> Result<()>,
+) -> Result<Option<Value<'s>>> {
     let request = Request::from_number(call.number(0)?);
     let (_, decoder) = opened(call, 1)?;
     let (prefixes, path) = (prefixes(call, 2)?, call.string(3)?);
     let done = call.environment.settler.promise(call.scope, request, |()| Outcome::Nothing)?;
-    in_background("GenerationCache", String::new(), done, move |done| {
-        match guarded(|| work(&decoder, &prefixes, Path::new(&path))) {
-            Ok(()) => {
-                done.report(Ok(()));
-                Ok(())
-            }
-            Err(error) => Err((error, done)),
+    in_background(operator, String::new(), done, move |done| match guarded(|| work(&decoder, &prefixes, Path::new(&path))) {
+        Ok(()) => {
+            done.report(Ok(()));
+            Ok(())
         }
+        Err(error) => Err((error, done)),
     });
     Ok(None)
 }

@@ -5,7 +5,7 @@ use super::source::{self, Opened, Origin};
 use super::stored_structure::StoredStructure;
 use super::structure::{self, malformed};
 use crate::error::{Error, Kind, Result};
-use crate::memory::{Data, Pin, Place, read_of, unreadable};
+use crate::memory::{Data, Pin, Place, read_of, regular, unreadable};
 use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::any::Any;
@@ -402,13 +402,7 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 }
 
 fn opened(path: &Path, maps: bool) -> Result<Opened> {
-    let fail = |error| unreadable(path, error);
-    // Opening a pipe would wait for its other end.
-    let metadata = std::fs::metadata(path).map_err(fail)?;
-    if !metadata.is_file() {
-        return Err(Error::new(Kind::Operation, format!("{} is not a regular file", path.display())));
-    }
-    if metadata.len() == 0 {
+    if regular(path)?.len() == 0 {
         return Ok(Opened { bytes: Bytes::new(), origin: Origin::of_memory(&[]), state: None });
     }
     if maps { source::of_mapped_file(path) } else { source::of_file(path) }
