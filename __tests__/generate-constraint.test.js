@@ -280,6 +280,7 @@ describe('refuses', () => {
     // Tokens beyond a mask may not come.
     const found = await all(prompt(6), { constraint: withMask(Uint32Array.of(1)), maxNewTokens: 3 });
     expect(idsOf(found)).toEqual([0, 0, 0]);
+    await expect(all(prompt(6), { constraint: withMask(new Uint32Array(2)) })).rejects.toThrow('sequence 0, new token 1: found no token whose logit is above minus infinity among those that the constraint allows');
     for (const [mask, shown] of [['x', "'x'"], [[], 'an array'], [undefined, 'undefined'], [null, 'null'], [new Uint8Array(8), 'an Uint8Array'], [Promise.resolve(), 'a promise (await it first)']]) {
       const message = `options: constraint: found ${shown} as the result of mask(), allowed a Uint32Array`;
       for (const options of [{}, { topLogprobs: 1 }, { speculate: 'prompt' }]) await expect(all(prompt(6), { ...options, constraint: withMask(mask) })).rejects.toThrow(message);
@@ -288,7 +289,7 @@ describe('refuses', () => {
     }
     const detached = new Uint32Array(2);
     structuredClone(detached.buffer, { transfer: [detached.buffer] });
-    await expect(all(prompt(6), { constraint: withMask(detached) })).rejects.toThrow('found no token whose logit is above minus infinity');
+    await expect(all(prompt(6), { constraint: withMask(detached) })).rejects.toThrow('among those that the constraint allows');
   });
 
   test('forced tokens that are none', async () => {

@@ -8,7 +8,7 @@ const { ml } = require('../lib/index.js');
 const { loadOnnx } = require('../lib/onnx.js');
 const { GenerationCache, generate } = require('../lib/generate.js');
 const ort = require('../lib/onnxruntime.js');
-const { ALONE, KINDS, TOKENS, WITH_STATES, decoder, expected } = require('./generate/decoders.js');
+const { ALONE, KINDS, LONGEST, TOKENS, WITH_STATES, decoder, expected } = require('./generate/decoders.js');
 const { stepByStep } = require('./generate/reference.js');
 
 let context;
@@ -204,10 +204,13 @@ describe('options', () => {
       expect(forced.map(({ id, logprob }) => [id, logprob])).toEqual([[9, 0], [9, 0]]);
     }
     expect(idsOf(await all(model(), [1, 2], { temperature: 1, maxNewTokens: 3, bias: { 11: Infinity } }))).toEqual([11, 11, 11]);
+    // The place says which of several.
     for (const nothing of [-Infinity, NaN]) {
-      const none = all(model(), [1, 2], { logits: (numbers) => void numbers.fill(nothing) });
-      await expect(none).rejects.toThrow('generate [GroupQueryAttention]: found no token whose logit is above minus infinity');
+      const logits = (numbers, { sequence, ids }) => void (sequence === 1 && ids.length === 2 && numbers.fill(nothing));
+      const none = all(model(), [[1, 2], [3]], { logits });
+      await expect(none).rejects.toThrow('generate [GroupQueryAttention]: sequence 1, new token 3: found no token whose logit is above minus infinity');
     }
+    await expect(all(model(), [1, 2], { bias: Object.fromEntries(Array.from({ length: TOKENS }, (_, id) => [id, -Infinity])) })).rejects.toThrow(/sequence 0, new token 1: found no token/);
   });
 
   test('a signal ends it at once, and the cache can be used afterwards', async () => {
@@ -305,6 +308,19 @@ describe('options', () => {
     for (const [ids, found] of [[[-1], '-1'], [[1, 'x'], "'x'"], [[], 'no token'], [null, 'null'], [[1.5], '1.5']]) {
       for (const call of ['pin', 'unpin']) expect(() => cache[call](ids)).toThrow(new TypeError(`${call}: ids: found ${found}, allowed an array of tokens, which are ${whole}`));
     }
+  });
+
+  test.each([...KINDS, ...ALONE, ...WITH_STATES])('tokens and positions beyond the model are told as such: %s', async (kind) => {
+    const message = (ids, options) => all(models[kind], ids, { maxNewTokens: 3, ...options }).then(String, (error) => `${error.name}: ${error.message}`);
+    const token = `OperationError: generate: ids: found the token ${TOKENS + 1}, allowed tokens from 0 to ${TOKENS - 1}`;
+    expect(await message([1, TOKENS + 1])).toBe(token);
+    // Beside others it is told to whose call it is.
+    const several = [[1, 2], [3, TOKENS + 1], prompt(30)].map((ids) => message(ids));
+    expect((await Promise.all(several)).map((found) => found === token)).toEqual([false, true, false]);
+    const position = `OperationError: generate: ids: found a token at the position ${LONGEST}, allowed positions from 0 to ${LONGEST - 1}`;
+    expect(await message(prompt(LONGEST + 30))).toBe(position);
+    expect(await message(prompt(LONGEST - 2), { maxNewTokens: 9 })).toBe(position);
+    expect(await all(models[kind], prompt(LONGEST - 2), { maxNewTokens: 3 })).toHaveLength(3);
   });
 
   test('hooks that say what they must not are told so', async () => {

@@ -68,6 +68,14 @@ pub struct Error {
     source: Option<Arc<Error>>,
     /// What script gets in the place of an exception.
     reason: Option<Arc<Reason>>,
+    index: Option<IndexOutside>,
+}
+
+/// An index of a run that is not below its size, nor allowed from the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexOutside {
+    pub index: i64,
+    pub size: u32,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -85,7 +93,17 @@ pub fn unwound<T, E: From<Error>>(work: impl FnOnce() -> std::result::Result<T, 
 
 impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { kind, message: message.into(), source: None, reason: None }
+        Error { kind, message: message.into(), source: None, reason: None, index: None }
+    }
+
+    /// The same with another exception.
+    pub fn as_kind(self, kind: Kind) -> Self {
+        Error { kind, ..self }
+    }
+
+    /// Records the index that it is about.
+    pub fn at_index(self, index: IndexOutside) -> Self {
+        Error { index: Some(index), ..self }
     }
 
     /// A `TypeError` about one argument or option: what was found there and what is allowed.
@@ -142,6 +160,11 @@ impl Error {
 
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The index that it is about.
+    pub fn index(&self) -> Option<IndexOutside> {
+        self.index
     }
 
     pub fn cause(&self) -> Option<&Error> {

@@ -741,9 +741,5 @@ fn failed<B: Backend>(error: Error, what: &str, label: &str, graph: Option<&Grap
     }
     // The end of the context is no failure of the operation.
     let kind = if error.kind() == Kind::InvalidState { Kind::InvalidState } else { Kind::Operation };
-    let named = Error::new(kind, error.message().to_owned()).of(what, label);
-    match error.cause() {
-        Some(cause) => named.caused_by(cause.clone()),
-        None => named,
-    }
+    error.as_kind(kind).of(what, label)
 }

@@ -1,6 +1,6 @@
 //! Indices that must lie within what they count. ONNX calls others an error, where WebNN's operators clamp them.
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, IndexOutside, Kind, Result};
 use crate::graph::DataType;
 use crate::graph::data_type::DataTypes;
 use crate::graph::operator::Types::{Of, SameAs};
@@ -80,7 +80,12 @@ pub fn outside<I: Copy + Into<i128>>(indices: impl IntoIterator<Item = I>, sizes
 impl Outside {
     /// The error of a run, for the node of that name.
     pub fn error(&self, node: &str, shape: &[usize], from_end: bool) -> Error {
-        Error::new(Kind::Operation, format!("node {}: {}", crate::error::Escaped(node), self.describe(shape, from_end)))
+        let message = format!("node {}: {}", crate::error::Escaped(node), self.describe(shape, from_end));
+        let error = Error::new(Kind::Operation, message);
+        match i64::try_from(self.index) {
+            Ok(index) => error.at_index(IndexOutside { index, size: self.size }),
+            Err(_) => error,
+        }
     }
 
     /// What was found where, and what is allowed.

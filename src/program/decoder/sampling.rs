@@ -76,6 +76,11 @@ impl Occurrences {
     pub fn add(&mut self, id: u32) {
         *self.counts.entry(id).or_default() += 1;
     }
+
+    /// How many were generated.
+    pub fn generated(&self) -> u32 {
+        self.counts.values().sum()
+    }
 }
 
 impl Sampling {
@@ -115,7 +120,8 @@ impl Sampling {
         }
         let id = if self.temperature == 0.0 { greatest(logits) } else { self.sample(logits, random) };
         let Some(id) = id else {
-            return Err(Error::new(Kind::Operation, "found no token whose logit is above minus infinity"));
+            let among = if allowed.is_some() { " among those that the constraint allows" } else { "" };
+            return Err(Error::new(Kind::Operation, format!("found no token whose logit is above minus infinity{among}")));
         };
         Ok(Choice { id: id as u32, logprob: own(id, unchanged.as_deref().unwrap_or(logits)) })
     }

@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::features;
 use super::inputs::{ConstantInput, Extent, Role, StepTokens, bytes, numbers};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, IndexOutside, Kind, Result};
 use crate::graph::{DataType, Descriptor};
 use crate::memory::Bytes;
 use crate::program::caches::{self, Allocator, Caller, Frozen, InputValue, Memory, Output, OutputValue, Plan, Rows, Span, Step};
@@ -165,6 +165,7 @@ impl Decoder {
             // Their memory may not be there.
             sequence.given.iter().for_each(ConstantInput::forget);
         }
+        let values = values.map_err(|error| about_ids(error, tokens, sequence.tokens.len()));
         self.keep(sequence, tokens, &plan, values?.into_iter().enumerate().collect(), wanted)
     }
 
@@ -322,4 +323,21 @@ fn logits_of(descriptor: &Descriptor, bytes: &[u8], tokens: usize, wanted: usize
         _ => row.chunks_exact(2).map(|x| half::f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
     };
     Ok(bytes[first * length..].chunks_exact(length).take(wanted).map(numbers).collect())
+}
+
+/// The error of a step whose tokens, or their positions, are beyond what the model has.
+fn about_ids(error: Error, tokens: &[u32], before: usize) -> Error {
+    let Some(IndexOutside { index, size }) = error.chain().find_map(Error::index) else { return error };
+    let most = size.saturating_sub(1);
+    let is_token = tokens.iter().any(|&token| i64::from(token) == index);
+    let is_position = usize::try_from(index).is_ok_and(|index| (before..before + tokens.len()).contains(&index));
+    let message = match (is_token, is_position) {
+        (true, false) => format!("ids: found the token {index}, allowed tokens from 0 to {most}"),
+        (false, true) => format!("ids: found a token at the position {index}, allowed positions from 0 to {most}"),
+        (true, true) => {
+            format!("ids: found the token {index} at a position up to {index}, allowed tokens or positions from 0 to {most}")
+        }
+        (false, false) => return error,
+    };
+    Error::new(error.kind(), message).of("generate", "").caused_by(error)
 }

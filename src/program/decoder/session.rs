@@ -240,7 +240,8 @@ impl Session {
             while let Some(mut logits) = next {
                 let generation = &mut sequences[number];
                 let mask = allowed_of(wanted, &allowed, number);
-                chosen.push((number, generation.choose(&mut logits, mask, sampling, &self.decoder)?));
+                let choice = self.choose_of(number, generation, &mut logits, mask, sampling);
+                chosen.push((number, choice.map_err(|error| error.of("generate", ""))?));
                 // Somebody says what is allowed after it, or nobody does.
                 next = if allowed.is_empty() { generation.next_logits() } else { None };
             }
@@ -361,7 +362,22 @@ impl Session {
     /// # Errors
     /// `OperationError` where no token is allowed.
     pub fn choose(&self, number: usize, logits: &mut [f32], allowed: Option<&Allowed>) -> Result<Choice> {
-        self.with(number, |generation, sampling| generation.choose(logits, allowed, sampling, &self.decoder))
+        self.with(number, |generation, sampling| self.choose_of(number, generation, logits, allowed, sampling))
+    }
+
+    /// Chooses a token of a sequence. An error has the place.
+    fn choose_of(
+        &self,
+        number: usize,
+        generation: &mut Generation,
+        logits: &mut [f32],
+        allowed: Option<&Allowed>,
+        sampling: &Sampling,
+    ) -> Result<Choice> {
+        generation.choose(logits, allowed, sampling, &self.decoder).map_err(|error| {
+            let place = generation.occurrences.generated() + 1;
+            Error::new(error.kind(), format!("sequence {number}, new token {place}: {}", error.message()))
+        })
     }
 
     /// Whether the last token was guessed, so that the next one needs no step.
@@ -379,7 +395,7 @@ impl Session {
     pub fn choose_guessed(&self, number: usize, allowed: Option<&Allowed>) -> Result<Choice> {
         self.with(number, |generation, sampling| {
             let mut logits = generation.next_logits().ok_or_else(not_guessed)?;
-            generation.choose(&mut logits, allowed, sampling, &self.decoder)
+            self.choose_of(number, generation, &mut logits, allowed, sampling)
         })
     }
 
