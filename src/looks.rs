@@ -184,6 +184,30 @@ pub fn pauses(length: usize) -> Pauses {
     if length <= longest { Pauses::NONE } else { Pauses { every: longest.clamp(1, TOGETHER), pause: worked } }
 }
 
+/// Says how much of some work within a piece of an output has been done, and looks after much of it: only if all of it is more than a piece
+/// should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    pub is_long: bool,
+}
+
+impl Progress {
+    /// For so many units of work.
+    #[inline]
+    pub fn of(units: usize) -> Progress {
+        Progress { is_long: units > longest() }
+    }
+
+    /// # Panics
+    /// As [`worked`].
+    #[inline]
+    pub fn made(self, units: usize) {
+        if self.is_long {
+            worked(units);
+        }
+    }
+}
+
 /// Copies elements to as many others, in [`parts`].
 pub fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     assert_eq!(from.len(), to.len());
@@ -261,6 +285,8 @@ mod tests {
         assert!(numbers.iter().all(|&x| x == 3));
         let if_long = |items: usize| count(10, || (0..items).looking_if_long(2).for_each(drop)).0;
         assert_eq!([if_long(5), if_long(6), if_long(50)], [0, 1, 10]);
+        let made = |units: usize| count(10, || (0..units).for_each(|_| Progress::of(units).made(1))).0;
+        assert_eq!([made(10), made(11), made(50)], [0, 1, 5]);
         assert_eq!(longest(), LONGEST);
     }
 

@@ -48,7 +48,7 @@ pub use operators::{RUNNING, after_inputs};
 pub use pattern::{Known, Pattern};
 pub use profiled::{Written, describe, sources};
 pub use schedule::{Check, Place, Read, Schedule, Step, Value, ValueId};
-pub use work::{element_count, multiplications};
+pub use work::{bytes_moved, element_count, multiplications};
 
 use crate::error::Result;
 use crate::graph::Graph;

@@ -20,6 +20,23 @@ pub fn operations(op: &Op, inputs: &[&[usize]], outputs: &[&[usize]]) -> usize {
     elements(inputs).saturating_add(elements(outputs)).saturating_add(multiplications(op, inputs, outputs))
 }
 
+/// Bytes that are read and written, of operands that have so many: of what is gathered from or sliced, no more are read than are written.
+pub fn bytes_moved(op: &Op, inputs: &[usize], outputs: &[usize]) -> usize {
+    let written = outputs.iter().copied().fold(0, usize::saturating_add);
+    let read_in_part = match op {
+        Op::Gather(op) => Some(op.input),
+        Op::GatherElements(op) => Some(op.input),
+        Op::GatherNd(op) => Some(op.input),
+        Op::Slice(op) => Some(op.input),
+        _ => None,
+    };
+    let read = |(position, &bytes): (usize, &usize)| match read_in_part {
+        Some(id) if id.0 as usize == position => bytes.min(written),
+        _ => bytes,
+    };
+    inputs.iter().enumerate().map(read).fold(written, usize::saturating_add)
+}
+
 /// The elements under the windows of a pool.
 fn pooled(op: &Pool2d, inputs: &[&[usize]], written: usize) -> usize {
     let [_, _, height, width] = op.layout.to_nchw(inputs[op.input.0 as usize]);
@@ -126,6 +143,7 @@ mod tests {
     use super::*;
     use crate::graph::OperandId;
     use crate::graph::ops::conv::{Conv2d, ConvTranspose2d};
+    use crate::graph::ops::gather::Gather;
     use crate::graph::ops::layout::{Conv2dFilterOperandLayout, ConvTranspose2dFilterOperandLayout, InputOperandLayout};
     use crate::graph::ops::pool::{Pool2dKind, RoundingType};
 
@@ -135,6 +153,15 @@ mod tests {
             groups,
             ..Conv2d::new(input, filter, InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Oihw)
         }
+    }
+
+    #[test]
+    fn of_a_table_no_more_is_read_than_is_gathered() {
+        let [input, indices] = [0, 1].map(OperandId);
+        let gather = Op::from(Gather { input, indices, axis: 0 });
+        assert_eq!(bytes_moved(&gather, &[1_000_000, 16], &[400]), 400 + 16 + 400);
+        assert_eq!(bytes_moved(&gather, &[100, 16], &[400]), 100 + 16 + 400);
+        assert_eq!(bytes_moved(&conv(input, indices, 1, 0).into(), &[1000, 40], &[8]), 1048);
     }
 
     #[test]

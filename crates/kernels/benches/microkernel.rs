@@ -14,6 +14,7 @@ use webnn_kernels::epilogue::post_ops::{PostOp, PostOps};
 use webnn_kernels::expert_matmul;
 use webnn_kernels::functions::Function;
 use webnn_kernels::functions::formulas::Formula;
+use webnn_kernels::gemm::gemv;
 use webnn_kernels::gemm::microkernels::{self as gemm_tiles, Ahead, LeftRows, Microkernels, Plus, available};
 use webnn_kernels::gemm::row_times_panels::{self, MOST_PANELS, Source};
 use webnn_kernels::int8;
@@ -83,6 +84,7 @@ fn microkernels() -> Vec<Microkernel> {
     all.extend(available().map(gemm));
     for isa in Isa::available() {
         all.push(gemv(isa.gemm));
+        all.extend(decode(isa));
         let tiles = Tiles::of(isa);
         all.push(conv(&format!("conv.indirect.{}", isa.name), tiles));
         let wide = Tiles::for_product(isa, usize::MAX, [DEPTH, 64], true, Caches::LARGE);
@@ -138,6 +140,27 @@ fn gemv(gemm: &'static Microkernels) -> Microkernel {
         black_box(&mut output);
     };
     (format!("gemv.{}", gemm.name), Work::Operations(2 * MOST_PANELS * gemm.columns * DEPTH), Box::new(call))
+}
+
+/// What a query of a decoder reads of keys and of values that a cache has.
+fn decode(isa: &'static Isa) -> [Microkernel; 2] {
+    const SIZE: usize = 64;
+    const KEYS: usize = 512;
+    let (query, keys, mut scores) = (numbers(SIZE), numbers(KEYS * SIZE), vec![0.0; KEYS]);
+    let (weights, values, mut result) = (numbers(KEYS), numbers(KEYS * SIZE), vec![0.0; SIZE]);
+    let dot_products = move || {
+        gemv::dot_products(isa, &query, SIZE, (&keys, SIZE), &mut scores, Pauses::NONE);
+        black_box(&mut scores);
+    };
+    let weighted_sums = move || {
+        gemv::weighted_sums(isa, &weights, KEYS, (&values, SIZE), &mut result, Pauses::NONE);
+        black_box(&mut result);
+    };
+    let work = || Work::Operations(2 * KEYS * SIZE);
+    [
+        (format!("gemv.dot_products.{}", isa.name), work(), Box::new(dot_products)),
+        (format!("gemv.weighted_sums.{}", isa.name), work(), Box::new(weighted_sums)),
+    ]
 }
 
 fn conv(name: &str, tiles: &'static Tiles) -> Microkernel {
@@ -322,7 +345,7 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
             if is_int8 {
                 let mut of_bytes = vec![0.0; rows * rounded::row(&format)];
                 for (from, to) in left.chunks_exact(SIZE).zip(of_bytes.chunks_exact_mut(rounded::row(&format))) {
-                    rounded::Round { format: &format, from, to }.compute(isa);
+                    rounded::Round { format: &format, from, to, pauses: Pauses::NONE }.compute(isa);
                 }
                 for instructions in Instructions::all_of(isa) {
                     let (packed, of_bytes) = (packed.clone(), of_bytes.clone());
@@ -335,6 +358,7 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
                             rounded::Rows { rows: &of_bytes },
                             0..format.panels(),
                             output,
+                            Pauses::NONE,
                         );
                     };
                     add(format!("block_quantized.int8.{bits}bits.{rows}.{instructions:?}"), Box::new(call));
@@ -342,11 +366,12 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
                 continue;
             }
             let (mut padded, mut sums) = (vec![0.0; rows * SIZE], vec![0.0; rows * format.blocks()]);
-            float32::Pad { format: &format, from: &left, numbers: &mut padded, sums: &mut sums }.compute(isa);
+            float32::Pad { format: &format, from: &left, numbers: &mut padded, sums: &mut sums, pauses: Pauses::NONE }
+                .compute(isa);
             let call = move |output: &mut [f32]| {
                 let weights = Weights::new(&format, None, &packed);
                 let rows = float32::Rows { numbers: &padded, sums: &sums };
-                float32::multiply(isa, &weights, rows, 0..format.panels(), output);
+                float32::multiply(isa, &weights, rows, 0..format.panels(), output, Pauses::NONE);
             };
             add(format!("block_quantized.float32.{bits}bits.{rows}.{}", isa.name), Box::new(call));
         }
@@ -400,14 +425,23 @@ fn of_memory(isa: &'static Isa) -> Vec<Microkernel> {
             // As many panels as a job has, so that what a row is made into is made once.
             if is_int8 {
                 let mut rounded = vec![0.0; rounded::row(&format)];
-                rounded::Round { format: &format, from: &row, to: &mut rounded }.compute(isa);
+                rounded::Round { format: &format, from: &row, to: &mut rounded, pauses: Pauses::NONE }.compute(isa);
                 let rows = rounded::Rows { rows: &rounded };
-                rounded::multiply(isa, Instructions::all_of(isa)[0], &packed, rows, 0..format.panels(), &mut output);
+                rounded::multiply(
+                    isa,
+                    Instructions::all_of(isa)[0],
+                    &packed,
+                    rows,
+                    0..format.panels(),
+                    &mut output,
+                    Pauses::NONE,
+                );
             } else {
                 let (mut numbers, mut sums) = (vec![0.0; format.padded_depth()], vec![0.0; format.blocks()]);
-                float32::Pad { format: &format, from: &row, numbers: &mut numbers, sums: &mut sums }.compute(isa);
+                float32::Pad { format: &format, from: &row, numbers: &mut numbers, sums: &mut sums, pauses: Pauses::NONE }
+                    .compute(isa);
                 let rows = float32::Rows { numbers: &numbers, sums: &sums };
-                float32::multiply(isa, &packed, rows, 0..format.panels(), &mut output);
+                float32::multiply(isa, &packed, rows, 0..format.panels(), &mut output, Pauses::NONE);
             }
             black_box(&mut output);
         };

@@ -34,6 +34,7 @@ impl Pauses {
 }
 
 /// See [`Pauses::parts`].
+#[derive(Clone, Debug)]
 pub struct Parts {
     first: usize,
     length: usize,

@@ -4,6 +4,7 @@
 use super::ahead::Ahead;
 use super::{Format, INTEGERS, MOST_PANELS, MOST_ROWS, Scales, Weights, Zeros};
 use crate::isa::{Isa, Loop};
+use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use std::ops::Range;
 
@@ -22,6 +23,7 @@ pub struct Pad<'a> {
     pub from: &'a [f32],
     pub numbers: &'a mut [f32],
     pub sums: &'a mut [f32],
+    pub pauses: Pauses,
 }
 
 impl Pad<'_> {
@@ -36,27 +38,35 @@ impl Loop for Pad<'_> {
     fn run(self) {
         let Format { depth, block, padded, .. } = *self.format;
         let blocks = self.format.blocks();
+        let of_block = self.pauses.whole_parts(padded, 16, 1);
         let rows = self.from.chunks_exact(depth).zip(self.numbers.chunks_exact_mut(blocks * padded));
         for ((from, to), sums) in rows.zip(self.sums.chunks_exact_mut(blocks)) {
-            for ((from, to), sum) in from.chunks(block).zip(to.chunks_exact_mut(padded)).zip(sums) {
-                to[..from.len()].copy_from_slice(from);
-                to[from.len()..].fill(0.0);
-                // Several, so that none waits for the one before it.
-                let mut parts = [0f32; 16];
-                for numbers in to.chunks(16) {
-                    parts.iter_mut().zip(numbers).for_each(|(part, number)| *part += number);
+            for some in self.pauses.whole_parts(blocks, 1, padded) {
+                let (from, to) = (&from[some.start * block..], &mut to[some.start * padded..]);
+                for ((from, to), sum) in from.chunks(block).zip(to.chunks_exact_mut(padded)).zip(&mut sums[some]) {
+                    // Several, so that none waits for the one before it.
+                    let mut parts = [0f32; 16];
+                    for some in of_block.clone() {
+                        let end = from.len().clamp(some.start, some.end);
+                        to[some.start..end].copy_from_slice(&from[some.start..end]);
+                        to[end..some.end].fill(0.0);
+                        for numbers in to[some].chunks(16) {
+                            parts.iter_mut().zip(numbers).for_each(|(part, number)| *part += number);
+                        }
+                    }
+                    *sum = parts.iter().sum();
                 }
-                *sum = parts.iter().sum();
             }
         }
     }
 }
 
-/// Multiplies up to [`MOST_ROWS`] rows with some panels: `output` gets the numbers of all of their columns for each row.
+/// Multiplies up to [`MOST_ROWS`] rows with some panels: `output` gets the numbers of all of their columns for each row. Pauses count
+/// products of vectors.
 ///
 /// # Panics
 /// When a row, a panel or room is missing.
-pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<usize>, output: &mut [f32]) {
+pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<usize>, output: &mut [f32], pauses: Pauses) {
     let format = weights.format;
     assert!(!format.is_int8 && format.lanes == isa.lanes() && panels.end <= format.panels());
     let (depth, blocks) = (format.padded_depth(), format.blocks());
@@ -68,7 +78,7 @@ pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
         let left = (panels.end - first).min(MOST_PANELS - first % MOST_PANELS);
-        let mut products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride };
+        let mut products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride, pauses };
         first += match (count, left) {
             (1, MOST_PANELS) => products.compute::<1, 4>(isa),
             (1, _) => products.compute::<1, 1>(isa),
@@ -89,12 +99,13 @@ struct Products<'a> {
     output: &'a mut [f32],
     place: usize,
     stride: usize,
+    pauses: Pauses,
 }
 
 impl Products<'_> {
     fn compute<const ROWS: usize, const PANELS: usize>(&mut self, isa: &Isa) -> usize {
-        let Products { weights, rows, count, panel, place, stride, .. } = *self;
-        let products = Products { weights, rows, count, panel, output: &mut *self.output, place, stride };
+        let Products { weights, rows, count, panel, place, stride, pauses, .. } = *self;
+        let products = Products { weights, rows, count, panel, output: &mut *self.output, place, stride, pauses };
         match (weights.format.bits, weights.code_book) {
             (4, Some(_)) => with_vectors(isa, Tile::<ROWS, PANELS, 4, true>(products)),
             (2, _) => with_vectors(isa, Tile::<ROWS, PANELS, 2, false>(products)),
@@ -118,7 +129,7 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Products { weights, rows, count, panel, output, place, stride } = self.0;
+        let Products { weights, rows, count, panel, output, place, stride, pauses } = self.0;
         let format = weights.format;
         let (depth, blocks, words) = (format.padded_depth(), format.blocks(), format.words());
         let table = weights.code_book.unwrap_or(&INTEGERS);
@@ -132,37 +143,42 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool
         let together = format.together(panel);
         let ahead = Ahead::of(format, together);
         let mut of_scales = format.place(panel, blocks);
-        for block in 0..blocks {
-            let mut sums = [[V::splat(0.0); PANELS]; ROWS];
-            for word in 0..words {
-                let k = block * format.padded + word * (32 / BITS);
-                for p in 0..PANELS {
-                    let here = at[p];
-                    at[p] = here.wrapping_add(together * V::LANES);
-                    ahead.words(here);
-                    for i in 0..32 / BITS {
-                        // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
-                        let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
-                        for r in 0..ROWS {
-                            // SAFETY: a row has `padded` numbers for each block, of which a word takes so many.
-                            let factor = V::splat(unsafe { *starts[r].add(k + i) });
-                            sums[r][p] = number.mul_add(factor, sums[r][p]);
+        let words_of_block = pauses.whole_parts(words, 1, 32 / BITS * ROWS * PANELS);
+        for some in pauses.whole_parts(blocks, 1, format.padded * ROWS * PANELS) {
+            for block in some {
+                let mut sums = [[V::splat(0.0); PANELS]; ROWS];
+                for some in words_of_block.clone() {
+                    for word in some {
+                        let k = block * format.padded + word * (32 / BITS);
+                        for p in 0..PANELS {
+                            let here = at[p];
+                            at[p] = here.wrapping_add(together * V::LANES);
+                            ahead.words(here);
+                            for i in 0..32 / BITS {
+                                // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
+                                let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
+                                for r in 0..ROWS {
+                                    // SAFETY: a row has `padded` numbers for each block, of which a word takes so many.
+                                    let factor = V::splat(unsafe { *starts[r].add(k + i) });
+                                    sums[r][p] = number.mul_add(factor, sums[r][p]);
+                                }
+                            }
                         }
                     }
                 }
-            }
-            for p in 0..PANELS {
-                ahead.scales(weights.scales_at(of_scales + p));
-                let scale = scales::<V>(weights, of_scales + p);
-                let zero = zeros::<V>(weights, of_scales + p);
-                for r in 0..ROWS {
-                    if let Some(zero) = zero {
-                        sums[r][p] = zero.mul_add(V::splat(-sums_of_rows[r][block]), sums[r][p]);
+                for p in 0..PANELS {
+                    ahead.scales(weights.scales_at(of_scales + p));
+                    let scale = scales::<V>(weights, of_scales + p);
+                    let zero = zeros::<V>(weights, of_scales + p);
+                    for r in 0..ROWS {
+                        if let Some(zero) = zero {
+                            sums[r][p] = zero.mul_add(V::splat(-sums_of_rows[r][block]), sums[r][p]);
+                        }
+                        totals[r][p] = scale.mul_add(sums[r][p], totals[r][p]);
                     }
-                    totals[r][p] = scale.mul_add(sums[r][p], totals[r][p]);
                 }
+                of_scales += together;
             }
-            of_scales += together;
         }
         for (r, totals) in totals.into_iter().enumerate().take(count) {
             let output = &mut output[r * stride + place..][..PANELS * V::LANES];

@@ -6,6 +6,7 @@ use super::float32::{scales, zeros};
 use super::registers::{Instructions, Integers, OnIntegers};
 use super::{Format, MOST_PANELS, MOST_ROWS, Weights, Zeros};
 use crate::isa::{Isa, Loop};
+use crate::pauses::Pauses;
 use crate::simd::vector::Vector;
 use crate::simd::vector_bundle::VectorBundle;
 use std::ops::Range;
@@ -28,6 +29,7 @@ pub struct Round<'a> {
     pub format: &'a Format,
     pub from: &'a [f32],
     pub to: &'a mut [f32],
+    pub pauses: Pauses,
 }
 
 /// Below this the greatest number of a block counts as 0: its reciprocal is no number.
@@ -48,39 +50,42 @@ impl Loop for Round<'_> {
         assert_eq!(self.from.len(), self.format.depth);
         let (to, finish) = self.to.split_at_mut(blocks * padded / 4);
         let (scales, sums) = finish.split_at_mut(blocks);
-        for (block, from) in self.from.chunks(block).enumerate() {
-            // As integers, so that what is not a number is the greatest.
-            let greatest = from.iter().fold(0, |greatest, x| (x.to_bits() & 0x7fff_ffff).max(greatest));
-            let greatest = f32::from_bits(greatest);
-            // Nothing is multiplied with what is not a number, and all of the block becomes that.
-            let (factor, scale) = match greatest {
-                _ if !greatest.is_finite() => (0.0, f32::NAN),
-                LEAST.. => (127.0 / greatest, greatest / 127.0),
-                _ => (0.0, 0.0),
-            };
-            let mut total = 0;
-            // Adding this leaves no bits for a fraction, and an integer in the low bits.
-            let integer = |x: f32| (x * factor + 12_582_912.0).to_bits() as i8;
-            let to = &mut to[block * padded / 4..][..padded / 4];
-            let (fours, rest) = from.as_chunks::<4>();
-            for (to, four) in to.iter_mut().zip(fours) {
-                let integers = four.map(integer);
-                total += integers.iter().map(|&integer| i32::from(integer)).sum::<i32>();
-                *to = f32::from_bits(u32::from_le_bytes(integers.map(|integer| integer as u8)));
+        for some in self.pauses.whole_parts(blocks, 1, padded) {
+            for (number, from) in some.clone().zip(self.from[some.start * block..].chunks(block)) {
+                // As integers, so that what is not a number is the greatest.
+                let greatest = from.iter().fold(0, |greatest, x| (x.to_bits() & 0x7fff_ffff).max(greatest));
+                let greatest = f32::from_bits(greatest);
+                // Nothing is multiplied with what is not a number, and all of the block becomes that.
+                let (factor, scale) = match greatest {
+                    _ if !greatest.is_finite() => (0.0, f32::NAN),
+                    LEAST.. => (127.0 / greatest, greatest / 127.0),
+                    _ => (0.0, 0.0),
+                };
+                let mut total = 0;
+                // Adding this leaves no bits for a fraction, and an integer in the low bits.
+                let integer = |x: f32| (x * factor + 12_582_912.0).to_bits() as i8;
+                let to = &mut to[number * padded / 4..][..padded / 4];
+                let (fours, rest) = from.as_chunks::<4>();
+                for (to, four) in to.iter_mut().zip(fours) {
+                    let integers = four.map(integer);
+                    total += integers.iter().map(|&integer| i32::from(integer)).sum::<i32>();
+                    *to = f32::from_bits(u32::from_le_bytes(integers.map(|integer| integer as u8)));
+                }
+                let mut last = [0i8; 4];
+                last.iter_mut().zip(rest).for_each(|(to, &x)| *to = integer(x));
+                total += last.iter().map(|&integer| i32::from(integer)).sum::<i32>();
+                for (i, to) in to[fours.len()..].iter_mut().enumerate() {
+                    *to = if i == 0 { f32::from_bits(u32::from_le_bytes(last.map(|integer| integer as u8))) } else { 0.0 };
+                }
+                scales[number] = scale;
+                sums[number] = f32::from_bits(total as u32);
             }
-            let mut last = [0i8; 4];
-            last.iter_mut().zip(rest).for_each(|(to, &x)| *to = integer(x));
-            total += last.iter().map(|&integer| i32::from(integer)).sum::<i32>();
-            for (i, to) in to[fours.len()..].iter_mut().enumerate() {
-                *to = if i == 0 { f32::from_bits(u32::from_le_bytes(last.map(|integer| integer as u8))) } else { 0.0 };
-            }
-            scales[block] = scale;
-            sums[block] = f32::from_bits(total as u32);
         }
     }
 }
 
-/// Multiplies up to [`MOST_ROWS`] rows with some panels: `output` gets the numbers of all of their columns for each row.
+/// Multiplies up to [`MOST_ROWS`] rows with some panels: `output` gets the numbers of all of their columns for each row. Pauses count
+/// products of vectors.
 ///
 /// # Panics
 /// When a row, a panel or room is missing.
@@ -91,6 +96,7 @@ pub fn multiply(
     rows: Rows<'_>,
     panels: Range<usize>,
     output: &mut [f32],
+    pauses: Pauses,
 ) {
     let format = weights.format;
     assert!(format.is_int8 && format.lanes == isa.lanes() && panels.end <= format.panels());
@@ -101,7 +107,7 @@ pub fn multiply(
     let mut first = panels.start;
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
-        let products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride };
+        let products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride, pauses };
         first += match (count, (panels.end - first).min(MOST_PANELS - first % MOST_PANELS)) {
             (1, MOST_PANELS) => products.compute::<1, 4>(isa, instructions),
             (1, _) => products.compute::<1, 1>(isa, instructions),
@@ -122,6 +128,7 @@ struct Products<'a> {
     output: &'a mut [f32],
     place: usize,
     stride: usize,
+    pauses: Pauses,
 }
 
 impl Products<'_> {
@@ -145,7 +152,7 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<I: Integers>(self) {
-        let Products { weights, rows, count, panel, output, place, stride } = self.0;
+        let Products { weights, rows, count, panel, output, place, stride, pauses } = self.0;
         let format = weights.format;
         let lanes = I::Numbers::LANES;
         let (blocks, words) = (format.blocks(), format.words());
@@ -167,45 +174,47 @@ impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for T
         let ahead = Ahead::of(format, together);
         let mut of_scales = format.place(panel, blocks);
         let mut totals = [[I::Numbers::splat(0.0); PANELS]; ROWS];
-        for block in 0..blocks {
-            // The zero point of all, and what codes were raised by, is taken off here.
-            let begin: [I; ROWS] =
-                std::array::from_fn(|r| I::splat((sums_of_rows[r][block].to_bits() as i32).wrapping_mul(-all)));
-            let mut sums: [[I; PANELS]; ROWS] = std::array::from_fn(|r| [begin[r]; PANELS]);
-            for word in 0..words {
-                let k = block * format.padded + word * (32 / BITS);
-                for p in 0..PANELS {
-                    // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
-                    let codes = unsafe { I::load(at[p]) };
-                    ahead.words(at[p]);
-                    at[p] = at[p].wrapping_add(together * lanes);
-                    for i in 0..8 / BITS {
-                        let four = if BITS == 8 { codes } else { codes.shifted_right((BITS * i) as u32).and(mask) };
-                        for r in 0..ROWS {
-                            // SAFETY: a row has `padded` bytes for each block, of which a word takes so many.
-                            let bytes = I::splat(unsafe { starts[r].add(k + 4 * i).cast::<i32>().read_unaligned() });
-                            sums[r][p] = match BITS {
-                                8 => sums[r][p].plus_signed_products(four, bytes),
-                                _ => sums[r][p].plus_products(four, bytes),
-                            };
+        for some in pauses.whole_parts(blocks, 1, format.padded * ROWS * PANELS) {
+            for block in some {
+                // The zero point of all, and what codes were raised by, is taken off here.
+                let begin: [I; ROWS] =
+                    std::array::from_fn(|r| I::splat((sums_of_rows[r][block].to_bits() as i32).wrapping_mul(-all)));
+                let mut sums: [[I; PANELS]; ROWS] = std::array::from_fn(|r| [begin[r]; PANELS]);
+                for word in 0..words {
+                    let k = block * format.padded + word * (32 / BITS);
+                    for p in 0..PANELS {
+                        // SAFETY: a panel has `words` words of all lanes for each block (`Weights::new`).
+                        let codes = unsafe { I::load(at[p]) };
+                        ahead.words(at[p]);
+                        at[p] = at[p].wrapping_add(together * lanes);
+                        for i in 0..8 / BITS {
+                            let four = if BITS == 8 { codes } else { codes.shifted_right((BITS * i) as u32).and(mask) };
+                            for r in 0..ROWS {
+                                // SAFETY: a row has `padded` bytes for each block, of which a word takes so many.
+                                let bytes = I::splat(unsafe { starts[r].add(k + 4 * i).cast::<i32>().read_unaligned() });
+                                sums[r][p] = match BITS {
+                                    8 => sums[r][p].plus_signed_products(four, bytes),
+                                    _ => sums[r][p].plus_products(four, bytes),
+                                };
+                            }
                         }
                     }
                 }
-            }
-            for p in 0..PANELS {
-                ahead.scales(weights.scales_at(of_scales + p));
-                let scale = scales::<I::Numbers>(weights, of_scales + p);
-                let zero = if has_own { zeros::<I::Numbers>(weights, of_scales + p) } else { None };
-                for r in 0..ROWS {
-                    let mut sum = sums[r][p].numbers();
-                    if let Some(zero) = zero {
-                        sum = zero.mul_add(I::Numbers::splat(-(sums_of_rows[r][block].to_bits() as i32 as f32)), sum);
+                for p in 0..PANELS {
+                    ahead.scales(weights.scales_at(of_scales + p));
+                    let scale = scales::<I::Numbers>(weights, of_scales + p);
+                    let zero = if has_own { zeros::<I::Numbers>(weights, of_scales + p) } else { None };
+                    for r in 0..ROWS {
+                        let mut sum = sums[r][p].numbers();
+                        if let Some(zero) = zero {
+                            sum = zero.mul_add(I::Numbers::splat(-(sums_of_rows[r][block].to_bits() as i32 as f32)), sum);
+                        }
+                        let factor = scale.mul(I::Numbers::splat(scales_of_rows[r][block]));
+                        totals[r][p] = factor.mul_add(sum, totals[r][p]);
                     }
-                    let factor = scale.mul(I::Numbers::splat(scales_of_rows[r][block]));
-                    totals[r][p] = factor.mul_add(sum, totals[r][p]);
                 }
+                of_scales += together;
             }
-            of_scales += together;
         }
         for (r, totals) in totals.into_iter().enumerate().take(count) {
             let output = &mut output[r * stride + place..][..PANELS * lanes];

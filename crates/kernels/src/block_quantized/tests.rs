@@ -3,6 +3,7 @@
 use super::*;
 use crate::functions::{float16, from_float16};
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::testing::numbers;
 
 /// A product: its bits, depth, columns and block, and how its weights lie.
@@ -172,7 +173,7 @@ fn rows_of_float32() {
             let weights = Weights::new(&format, case.has_book.then_some(&book), &packed);
             let mut expanded = vec![f32::NAN; depth * isa.gemm.columns];
             for panel in 0..format.panels().div_ceil(2) {
-                unpack::Unpack { weights, panel, to: &mut expanded }.compute(isa);
+                unpack::Unpack { weights, panel, to: &mut expanded, pauses: Pauses::NONE }.compute(isa);
                 for (i, found) in expanded.iter().enumerate() {
                     let (k, column) = (i / isa.gemm.columns, panel * isa.gemm.columns + i % isa.gemm.columns);
                     let expected = if column < columns { made.matrix[k * columns + column] } else { 0.0 };
@@ -184,11 +185,12 @@ fn rows_of_float32() {
                 let left = numbers(count * depth, 7);
                 let mut padded = vec![f32::NAN; count * format.padded_depth()];
                 let mut sums = vec![f32::NAN; count * format.blocks()];
-                float32::Pad { format: &format, from: &left, numbers: &mut padded, sums: &mut sums }.compute(isa);
+                float32::Pad { format: &format, from: &left, numbers: &mut padded, sums: &mut sums, pauses: Pauses::NONE }
+                    .compute(isa);
                 let stride = format.panels() * isa.lanes();
                 let mut output = vec![f32::NAN; count * stride];
                 let rows = float32::Rows { numbers: &padded, sums: &sums };
-                float32::multiply(isa, &weights, rows, 0..format.panels(), &mut output);
+                float32::multiply(isa, &weights, rows, 0..format.panels(), &mut output, Pauses::NONE);
                 for (row, left) in left.chunks_exact(depth).enumerate() {
                     for column in 0..columns {
                         let terms = (0..depth).map(|k| f64::from(left[k]) * made.matrix[k * columns + column]);
@@ -223,7 +225,7 @@ fn rows_of_bytes() {
                 let (of_row, of_bytes) = (int8::row(&format), format.padded_depth() / 4);
                 let mut rounded_rows = vec![f32::NAN; count * of_row];
                 for (from, to) in left.chunks_exact(depth).zip(rounded_rows.chunks_exact_mut(of_row)) {
-                    int8::Round { format: &format, from, to }.compute(isa);
+                    int8::Round { format: &format, from, to, pauses: Pauses::NONE }.compute(isa);
                 }
                 // What the rows have been rounded to is multiplied exactly, and is near.
                 let rounded = |row: usize, k: usize| {
@@ -240,7 +242,7 @@ fn rows_of_bytes() {
                 for instructions in Instructions::all_of(isa) {
                     let mut output = vec![f32::NAN; count * stride];
                     let rows = int8::Rows { rows: &rounded_rows };
-                    int8::multiply(isa, instructions, &weights, rows, 0..format.panels(), &mut output);
+                    int8::multiply(isa, instructions, &weights, rows, 0..format.panels(), &mut output, Pauses::NONE);
                     for row in 0..count {
                         for column in 0..columns {
                             let terms = (0..depth).map(|k| rounded(row, k) * made.matrix[k * columns + column]);
@@ -290,11 +292,11 @@ fn greatest_bytes_do_not_saturate() {
                 for sign in [1.0, -1.0] {
                     let left = vec![sign; depth];
                     let mut rounded = vec![0.0; int8::row(&format)];
-                    int8::Round { format: &format, from: &left, to: &mut rounded }.compute(isa);
+                    int8::Round { format: &format, from: &left, to: &mut rounded, pauses: Pauses::NONE }.compute(isa);
                     for instructions in Instructions::all_of(isa) {
                         let mut output = vec![f32::NAN; format.panels() * isa.lanes()];
                         let rows = int8::Rows { rows: &rounded };
-                        int8::multiply(isa, instructions, &weights, rows, 0..format.panels(), &mut output);
+                        int8::multiply(isa, instructions, &weights, rows, 0..format.panels(), &mut output, Pauses::NONE);
                         let expected = sign * weight * depth as f32;
                         assert!(
                             output.iter().all(|x| (x - expected).abs() <= 1e-5 * expected.abs()),

@@ -4,6 +4,7 @@
 use super::float32::{number, scales, zeros};
 use super::{INTEGERS, Weights};
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 
 /// Expands a panel of the usual set of tiles for [products](crate::gemm) of float32, which is as wide as two of these panels: so many
@@ -13,6 +14,7 @@ pub struct Unpack<'a> {
     /// Of those panels.
     pub panel: usize,
     pub to: &'a mut [f32],
+    pub pauses: Pauses,
 }
 
 impl Unpack<'_> {
@@ -42,9 +44,10 @@ struct Of<'a, const BITS: usize, const BOOK: bool>(Unpack<'a>);
 impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Unpack { weights, panel, to } = self.0;
+        let Unpack { weights, panel, to, pauses } = self.0;
         let format = weights.format;
         let table = weights.code_book.unwrap_or(&INTEGERS);
+        let words_of_block = pauses.whole_parts(format.words(), 1, 32 / BITS);
         for half in 0..2 {
             let panel = 2 * panel + half;
             if panel >= format.panels() {
@@ -55,22 +58,26 @@ impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
             }
             let together = format.together(panel);
             let (mut at, first) = (weights.words_of(panel), format.place(panel, format.blocks()));
-            for block in 0..format.blocks() {
-                let place = first + block * together;
-                let (scale, zero) = (scales::<V>(&weights, place), zeros::<V>(&weights, place));
-                let end = format.block.min(format.depth - block * format.block);
-                for word in 0..format.words() {
-                    let here = at;
-                    at = here.wrapping_add(together * V::LANES);
-                    for i in 0..32 / BITS {
-                        let k = word * (32 / BITS) + i;
-                        // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
-                        let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
-                        let number = zero.map_or(number, |zero| number.sub(zero)).mul(scale);
-                        if k < end {
-                            let place = (block * format.block + k) * 2 * V::LANES + half * V::LANES;
-                            // SAFETY: there is room for a vector.
-                            unsafe { number.store(to[place..][..V::LANES].as_mut_ptr()) };
+            for some in pauses.whole_parts(format.blocks(), 1, format.padded) {
+                for block in some {
+                    let place = first + block * together;
+                    let (scale, zero) = (scales::<V>(&weights, place), zeros::<V>(&weights, place));
+                    let end = format.block.min(format.depth - block * format.block);
+                    for some in words_of_block.clone() {
+                        for word in some {
+                            let here = at;
+                            at = here.wrapping_add(together * V::LANES);
+                            for i in 0..32 / BITS {
+                                let k = word * (32 / BITS) + i;
+                                // SAFETY: a panel has so many words of all lanes for each block (`Weights::new`).
+                                let number = unsafe { number::<V, BITS, BOOK>(here, i, table) };
+                                let number = zero.map_or(number, |zero| number.sub(zero)).mul(scale);
+                                if k < end {
+                                    let place = (block * format.block + k) * 2 * V::LANES + half * V::LANES;
+                                    // SAFETY: there is room for a vector.
+                                    unsafe { number.store(to[place..][..V::LANES].as_mut_ptr()) };
+                                }
+                            }
                         }
                     }
                 }

@@ -2,8 +2,10 @@
 #![allow(unsafe_code)]
 
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use std::ops::Range;
 
 /// Queries that are better computed one by one than packed.
 pub const MOST: usize = 3;
@@ -12,34 +14,48 @@ pub const MOST: usize = 3;
 ///
 /// # Panics
 /// When they do neither.
-pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2], result: &mut [f32]) {
+pub fn multiply_row(isa: &Isa, left: &[f32], right: &[f32], strides: [usize; 2], result: &mut [f32], pauses: Pauses) {
     match strides {
-        [1, stride] => dot_products(isa, left, left.len(), right, stride, result),
-        [stride, 1] => weighted_sums(isa, left, left.len(), right, stride, result),
+        [1, stride] => dot_products(isa, left, left.len(), (right, stride), result, pauses),
+        [stride, 1] => weighted_sums(isa, left, left.len(), (right, stride), result, pauses),
         _ => unreachable!("the caller has looked at the strides"),
     }
 }
 
 /// The products of queries of `depth` elements, one after the other, with each of the keys, which are `stride` elements apart: as many
-/// scores of the first query, then those of the second one, and so on.
+/// scores of the first query, then those of the second one, and so on. Pauses count elements of keys.
 ///
 /// # Panics
 /// When there are fewer keys than scores of a query.
-pub fn dot_products(isa: &Isa, queries: &[f32], depth: usize, keys: &[f32], stride: usize, scores: &mut [f32]) {
+pub fn dot_products(
+    isa: &Isa,
+    queries: &[f32],
+    depth: usize,
+    (keys, stride): (&[f32], usize),
+    scores: &mut [f32],
+    pauses: Pauses,
+) {
     // Without elements there is nothing to count queries by.
     let count = queries.len().checked_div(depth).unwrap_or(1);
     assert!(queries.len() == count * depth && (scores.is_empty() || count > 0 && scores.len().is_multiple_of(count)));
     if scores.is_empty() || depth == 0 {
         return scores.fill(0.0);
     }
-    with_vectors(isa, Scores { queries, depth, keys, stride, scores });
+    with_vectors(isa, Scores { queries, depth, keys, stride, scores, pauses });
 }
 
-/// Sums of values, rows that are `stride` elements apart, by weights: a sum for each so many of these.
+/// Sums of values, rows that are `stride` elements apart, by weights: a sum for each so many of these. Pauses count elements of values.
 ///
 /// # Panics
 /// When there are fewer values than weights of a sum.
-pub fn weighted_sums(isa: &Isa, weights: &[f32], of_sum: usize, values: &[f32], stride: usize, result: &mut [f32]) {
+pub fn weighted_sums(
+    isa: &Isa,
+    weights: &[f32],
+    of_sum: usize,
+    (values, stride): (&[f32], usize),
+    result: &mut [f32],
+    pauses: Pauses,
+) {
     if of_sum == 0 || result.is_empty() {
         return result.fill(0.0);
     }
@@ -49,7 +65,7 @@ pub fn weighted_sums(isa: &Isa, weights: &[f32], of_sum: usize, values: &[f32], 
     // As many as there are registers for.
     let together = if isa.lanes() == MOST_LANES { 4 } else { 2 };
     for (weights, result) in weights.chunks(together * of_sum).zip(result.chunks_mut(together * columns)) {
-        let sums = Sums { weights, of_sum, values, stride, result, columns };
+        let sums = Sums { weights, of_sum, values, stride, result, columns, pauses };
         match weights.len() / of_sum {
             1 => with_vectors(isa, Of::<1>(sums)),
             2 => with_vectors(isa, Of::<2>(sums)),
@@ -69,15 +85,17 @@ struct Scores<'a> {
     keys: &'a [f32],
     stride: usize,
     scores: &'a mut [f32],
+    pauses: Pauses,
 }
 
 impl OnVectors for Scores<'_> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Scores { queries, depth, keys, stride, scores } = self;
+        let Scores { queries, depth, keys, stride, scores, pauses } = self;
         let count = scores.len() / (queries.len() / depth);
         assert!((count - 1) * stride + depth <= keys.len());
+        let (of_keys, mut since) = (V::LANES * queries.len(), 0);
         // As many keys as a vector has lanes, so that their sums over lanes are one vector.
         for first in (0..count).step_by(V::LANES) {
             let here = V::LANES.min(count - first);
@@ -89,23 +107,23 @@ impl OnVectors for Scores<'_> {
                 }
             }
             for (query, scores) in queries.chunks_exact(depth).zip(scores.chunks_exact_mut(count)) {
-                let mut sums = [V::splat(0.0); MOST_LANES];
-                for j in 0..V::LANES {
-                    let key = start(j);
-                    let (mut sum, mut i) = (V::splat(0.0), 0);
-                    while i + V::LANES <= depth {
-                        // SAFETY: the query and each key have `depth` elements, as asserted.
-                        sum = unsafe { V::load(key.add(i)).mul_add(V::load(query.as_ptr().add(i)), sum) };
-                        i += V::LANES;
+                let sums = if depth > pauses.every {
+                    let mut sums = [V::splat(0.0); MOST_LANES];
+                    for part in pauses.whole_parts(depth, V::LANES, here) {
+                        for j in 0..here {
+                            // SAFETY: the query and each key have `depth` elements, as asserted.
+                            sums[j] = unsafe { add_products(sums[j], start(j), query.as_ptr(), part.clone()) };
+                        }
                     }
-                    if i < depth {
+                    sums
+                } else {
+                    let mut sums = [V::splat(0.0); MOST_LANES];
+                    for j in 0..V::LANES {
                         // SAFETY: as above.
-                        let (key, query) =
-                            unsafe { (V::load_first(key.add(i), depth - i), V::load_first(query.as_ptr().add(i), depth - i)) };
-                        sum = key.mul_add(query, sum);
+                        sums[j] = unsafe { add_products(sums[j], start(j), query.as_ptr(), 0..depth) };
                     }
-                    sums[j] = sum;
-                }
+                    sums
+                };
                 let mut transposed = V::transpose(sums);
                 let mut half = V::LANES / 2;
                 while half > 0 {
@@ -118,8 +136,34 @@ impl OnVectors for Scores<'_> {
                 // SAFETY: there is room for so many scores.
                 unsafe { transposed[0].store_first(scores.as_mut_ptr(), here) };
             }
+            since += of_keys;
+            if since >= pauses.every {
+                (pauses.pause)(since);
+                since = 0;
+            }
         }
     }
+}
+
+/// Adds the products of some elements of two rows to sums. The elements begin at a multiple of a vector's lanes.
+///
+/// # Safety
+/// Both rows must have so many elements.
+#[inline(always)]
+unsafe fn add_products<V: Vector>(mut sum: V, a: *const f32, b: *const f32, some: Range<usize>) -> V {
+    let mut i = some.start;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while i + V::LANES <= some.end {
+            sum = V::load(a.add(i)).mul_add(V::load(b.add(i)), sum);
+            i += V::LANES;
+        }
+        if i < some.end {
+            let left = some.end - i;
+            sum = V::load_first(a.add(i), left).mul_add(V::load_first(b.add(i), left), sum);
+        }
+    }
+    sum
 }
 
 /// Sums of all values by their weights.
@@ -130,6 +174,7 @@ struct Sums<'a> {
     stride: usize,
     result: &'a mut [f32],
     columns: usize,
+    pauses: Pauses,
 }
 
 /// So many sums.
@@ -165,7 +210,7 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Sums { weights, of_sum, values, stride, result, columns } = self.0;
+        let Sums { weights, of_sum, values, stride, result, columns, pauses } = self.0;
         assert!((of_sum - 1) * stride + columns <= values.len());
         assert!(weights.len() == SUMS * of_sum && result.len() == SUMS * columns);
         let of: [*const f32; SUMS] = std::array::from_fn(|s| weights[s * of_sum..].as_ptr());
@@ -177,10 +222,12 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
                 let ways = if SUMS < 3 { 2 } else { 1 };
                 let mut sums = [[[V::splat(0.0); VECTORS]; SUMS]; 2];
                 let paired = of_sum / ways * ways;
-                for k in (0..paired).step_by(ways) {
-                    for way in 0..ways {
-                        // SAFETY: there are so many weights, and rows of values with so many columns, as asserted.
-                        unsafe { add_row(from.wrapping_add((k + way) * stride), stride, &of, k + way, &mut sums[way]) };
+                for part in pauses.whole_parts(paired, 2, VECTORS * V::LANES) {
+                    for k in part.step_by(ways) {
+                        for way in 0..ways {
+                            // SAFETY: there are so many weights, and rows of values with so many columns, as asserted.
+                            unsafe { add_row(from.wrapping_add((k + way) * stride), stride, &of, k + way, &mut sums[way]) };
+                        }
                     }
                 }
                 if paired < of_sum {
@@ -199,12 +246,14 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
             }
             let width = V::LANES.min(columns - first);
             let mut sums = [V::splat(0.0); SUMS];
-            for k in 0..of_sum {
-                // SAFETY: as above.
-                let value = unsafe { V::load_first(from.add(k * stride), width) };
-                for s in 0..SUMS {
+            for part in pauses.parts(of_sum) {
+                for k in part {
                     // SAFETY: as above.
-                    sums[s] = value.mul_add(V::splat(unsafe { *of[s].add(k) }), sums[s]);
+                    let value = unsafe { V::load_first(from.add(k * stride), width) };
+                    for s in 0..SUMS {
+                        // SAFETY: as above.
+                        sums[s] = value.mul_add(V::splat(unsafe { *of[s].add(k) }), sums[s]);
+                    }
                 }
             }
             for s in 0..SUMS {
@@ -230,7 +279,7 @@ mod tests {
                 let stride = depth + apart;
                 let (left, right) = (numbers(count * depth, 1), numbers(keys * stride, 2));
                 let mut scores = vec![f32::NAN; count * keys];
-                dot_products(isa, &left, depth, &right, stride, &mut scores);
+                dot_products(isa, &left, depth, (&right, stride), &mut scores, Pauses::NONE);
                 for (i, &found) in scores.iter().enumerate() {
                     let (query, key) = (&left[i / keys * depth..][..depth], &right[i % keys * stride..][..depth]);
                     let terms = query.iter().zip(key).map(|(a, b)| f64::from(*a) * f64::from(*b));
@@ -238,7 +287,7 @@ mod tests {
                 }
                 let weights = numbers(count * keys, 3);
                 let mut sums = vec![f32::NAN; count * depth];
-                weighted_sums(isa, &weights, keys, &right, stride, &mut sums);
+                weighted_sums(isa, &weights, keys, (&right, stride), &mut sums, Pauses::NONE);
                 for (i, &found) in sums.iter().enumerate() {
                     let terms =
                         (0..keys).map(|k| f64::from(weights[i / depth * keys + k]) * f64::from(right[k * stride + i % depth]));
@@ -246,11 +295,11 @@ mod tests {
                 }
             }
             let (mut none, mut empty) = ([f32::NAN; 3], [f32::NAN; 0]);
-            dot_products(isa, &[], 0, &[], 0, &mut none);
+            dot_products(isa, &[], 0, (&[], 0), &mut none, Pauses::NONE);
             assert_eq!(none, [0.0; 3]);
-            weighted_sums(isa, &[], 0, &[], 3, &mut none);
+            weighted_sums(isa, &[], 0, (&[], 3), &mut none, Pauses::NONE);
             assert_eq!(none, [0.0; 3]);
-            dot_products(isa, &[1.0], 1, &[], 1, &mut empty);
+            dot_products(isa, &[1.0], 1, (&[], 1), &mut empty, Pauses::NONE);
         }
     }
 }

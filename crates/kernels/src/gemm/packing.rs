@@ -2,31 +2,38 @@
 #![allow(unsafe_code)]
 
 use crate::gemm::microkernels::Microkernels;
+use crate::pauses::Pauses;
 use std::ops::Range;
 
 /// Packs rows of a matrix with these strides of rows and columns into as many elements: panels of [`Microkernels::rows`] rows, in
-/// which the elements of a column follow each other.
+/// which the elements of a column follow each other. Pauses within long panels.
 pub fn pack_rows(
     gemm: &Microkernels,
     rows: Range<usize>,
     depth: usize,
     elements: &[f32],
     strides: [usize; 2],
-    panels: &mut [f32],
+    (panels, pauses): (&mut [f32], Pauses),
 ) {
     for first in rows.clone().step_by(gemm.rows) {
         let height = gemm.rows.min(rows.end - first);
         let panel = &mut panels[(first - rows.start) * depth..][..height * depth];
-        let elements = &elements[first * strides[0]..];
-        if strides[1] == 1 {
-            interleave(elements, strides[0], height, depth, panel, height);
-        } else {
-            for (k, column) in panel.chunks_exact_mut(height).enumerate() {
-                let from = &elements[k * strides[1]..];
-                for (r, element) in column.iter_mut().enumerate() {
-                    *element = from[r * strides[0]];
-                }
-            }
+        for part in pauses.whole_parts(depth, COLUMNS, height) {
+            let elements = &elements[first * strides[0] + part.start * strides[1]..];
+            pack_rows_of_panel(height, part.len(), elements, strides, &mut panel[part.start * height..part.end * height]);
+        }
+    }
+}
+
+/// Packs some columns of the rows of a panel.
+fn pack_rows_of_panel(height: usize, depth: usize, elements: &[f32], strides: [usize; 2], panel: &mut [f32]) {
+    if strides[1] == 1 {
+        return interleave(elements, strides[0], height, depth, panel, height);
+    }
+    for (k, column) in panel.chunks_exact_mut(height).enumerate() {
+        let from = &elements[k * strides[1]..];
+        for (r, element) in column.iter_mut().enumerate() {
+            *element = from[r * strides[0]];
         }
     }
 }
@@ -67,6 +74,9 @@ pub fn copy_row(from: &[f32], to: &mut [f32]) {
     }
 }
 
+/// Columns of four cache lines, so that few lines are in use at a time.
+const COLUMNS: usize = 64;
+
 /// A transposition: element k of row r becomes element r of row k. Rows are contiguous; both matrices have distances of
 /// rows.
 ///
@@ -77,8 +87,6 @@ pub fn interleave(from: &[f32], from_stride: usize, rows: usize, depth: usize, t
         return;
     }
     assert!(rows <= to_stride && (rows - 1) * from_stride + depth <= from.len() && (depth - 1) * to_stride + rows <= to.len());
-    // Columns of four cache lines, so that few lines are in use at a time.
-    const COLUMNS: usize = 64;
     let whole = rows / SIDE * SIDE;
     for first in (0..depth).step_by(COLUMNS) {
         let columns = first..depth.min(first + COLUMNS);

@@ -110,6 +110,15 @@ impl Tiles {
         }
     }
 
+    /// How far it is from a byte of the depth of gathered rows to the next, counted by whole [depths](Tiles::depth); none if they are read
+    /// where they are.
+    pub fn gathered_step(&self, rows: usize) -> Option<usize> {
+        match self.kind {
+            Kind::Vectors => None,
+            Kind::Matrices { rows: of_matrix, .. } => Some(rows.next_multiple_of(of_matrix)),
+        }
+    }
+
     /// Gathers the rows of a tile, if it wants them so: `starts` has the start of a run of `length` bytes for each run, for each
     /// row, and begins with that of all of them then.
     pub fn gather(&self, isa: &Isa, starts: &mut [*const u8], rows: usize, length: usize, to: &mut [u8]) {

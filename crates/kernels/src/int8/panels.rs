@@ -3,6 +3,7 @@
 
 use super::microkernels::{GROUP, Tiles, WIDEST};
 use crate::isa::{Isa, Loop};
+use crate::pauses::Pauses;
 
 /// One panel.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,7 @@ pub struct PackMatrix<'a> {
     pub flip: u8,
     pub packed: &'a mut [u8],
     pub sums: &'a mut [i32],
+    pub pauses: Pauses,
 }
 
 impl PackMatrix<'_> {
@@ -78,7 +80,7 @@ impl PackMatrix<'_> {
 impl Loop for PackMatrix<'_> {
     #[inline(always)]
     fn run(self) {
-        let PackMatrix { tiles, columns, bytes, flip, packed, sums } = self;
+        let PackMatrix { tiles, columns, bytes, flip, packed, sums, pauses } = self;
         let together = GROUP / tiles.parts;
         let size = together * tiles.weight;
         let height = packed.len() / columns.next_multiple_of(tiles.lanes);
@@ -88,48 +90,51 @@ impl Loop for PackMatrix<'_> {
             let (first, own, vectors) = place(columns, tiles.lanes, number);
             let width = vectors * tiles.lanes;
             let sums = &mut sums[first..first + own];
-            let parts = packed[first * height..][..width * height].chunks_exact_mut(width * size);
-            for (part, packed) in parts.enumerate() {
-                // Rows that do not exist are zeros, when their bytes are flipped.
-                let row = |i: usize| {
-                    let k = tiles.byte(part, i);
-                    bytes.get(k * columns + first..k * columns + first + own)
-                };
-                let is_there = |i: usize| row(i).is_some();
-                let or_none = |i: usize| row(i).unwrap_or(&none[..own]);
-                let flips = |i: usize| if is_there(i) { flip } else { 0 };
-                for i in 0..together {
-                    let (row, flip) = (or_none(i), flips(i));
-                    for (sum, &byte) in sums.iter_mut().zip(row) {
-                        *sum += i32::from((byte ^ flip) as i8);
-                    }
-                }
-                match (together, tiles.weight) {
-                    (4, 1) => {
-                        let (a, b, c, d) = (or_none(0), or_none(1), or_none(2), or_none(3));
-                        let flip = u32::from_le_bytes([flips(0), flips(1), flips(2), flips(3)]);
-                        let (words, _) = packed.as_chunks_mut::<4>();
-                        for ((((word, &a), &b), &c), &d) in words.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                            *word = (u32::from_le_bytes([a, b, c, d]) ^ flip).to_le_bytes();
+            let mut parts = packed[first * height..][..width * height].chunks_exact_mut(width * size);
+            let all = pauses.whole_parts(parts.len(), 1, width * size);
+            for some in all {
+                for (part, packed) in some.zip(parts.by_ref()) {
+                    // Rows that do not exist are zeros, when their bytes are flipped.
+                    let row = |i: usize| {
+                        let k = tiles.byte(part, i);
+                        bytes.get(k * columns + first..k * columns + first + own)
+                    };
+                    let is_there = |i: usize| row(i).is_some();
+                    let or_none = |i: usize| row(i).unwrap_or(&none[..own]);
+                    let flips = |i: usize| if is_there(i) { flip } else { 0 };
+                    for i in 0..together {
+                        let (row, flip) = (or_none(i), flips(i));
+                        for (sum, &byte) in sums.iter_mut().zip(row) {
+                            *sum += i32::from((byte ^ flip) as i8);
                         }
-                        words[own..].fill([0; 4]);
                     }
-                    (2, 2) => {
-                        let (a, b, flips) = (or_none(0), or_none(1), [flips(0), flips(1)]);
-                        let (words, _) = packed.as_chunks_mut::<4>();
-                        for ((word, &a), &b) in words.iter_mut().zip(a).zip(b) {
-                            let [a, b] = [(a ^ flips[0]) as i8, (b ^ flips[1]) as i8].map(|byte| i16::from(byte) as u16);
-                            *word = (u32::from(a) | u32::from(b) << 16).to_le_bytes();
+                    match (together, tiles.weight) {
+                        (4, 1) => {
+                            let (a, b, c, d) = (or_none(0), or_none(1), or_none(2), or_none(3));
+                            let flip = u32::from_le_bytes([flips(0), flips(1), flips(2), flips(3)]);
+                            let (words, _) = packed.as_chunks_mut::<4>();
+                            for ((((word, &a), &b), &c), &d) in words.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                                *word = (u32::from_le_bytes([a, b, c, d]) ^ flip).to_le_bytes();
+                            }
+                            words[own..].fill([0; 4]);
                         }
-                        words[own..].fill([0; 4]);
-                    }
-                    _ => {
-                        let (a, flip) = (or_none(0), flips(0));
-                        let (words, _) = packed.as_chunks_mut::<2>();
-                        for (word, &a) in words.iter_mut().zip(a) {
-                            *word = i16::from((a ^ flip) as i8).to_le_bytes();
+                        (2, 2) => {
+                            let (a, b, flips) = (or_none(0), or_none(1), [flips(0), flips(1)]);
+                            let (words, _) = packed.as_chunks_mut::<4>();
+                            for ((word, &a), &b) in words.iter_mut().zip(a).zip(b) {
+                                let [a, b] = [(a ^ flips[0]) as i8, (b ^ flips[1]) as i8].map(|byte| i16::from(byte) as u16);
+                                *word = (u32::from(a) | u32::from(b) << 16).to_le_bytes();
+                            }
+                            words[own..].fill([0; 4]);
                         }
-                        words[own..].fill([0; 2]);
+                        _ => {
+                            let (a, flip) = (or_none(0), flips(0));
+                            let (words, _) = packed.as_chunks_mut::<2>();
+                            for (word, &a) in words.iter_mut().zip(a) {
+                                *word = i16::from((a ^ flip) as i8).to_le_bytes();
+                            }
+                            words[own..].fill([0; 2]);
+                        }
                     }
                 }
             }

@@ -4,6 +4,7 @@
 use super::microkernels::{Epilogue, GROUP, MOST_NUMBERS, MOST_ROWS, Task, Tiles};
 use super::panels::{PackMatrix, PanelsView, bytes};
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 
 /// Bytes of all kinds, many of them at the ends of their range; the seed is fixed.
 fn drawn(count: usize, seed: u64) -> Vec<u8> {
@@ -46,7 +47,7 @@ fn check(isa: &Isa, tiles: &'static Tiles, [runs, length]: [usize; 2], ends: Opt
     }
     let mut packed = vec![0; bytes(tiles, 1, depth, columns)];
     let mut sums = vec![0; columns.next_multiple_of(tiles.lanes)];
-    PackMatrix { tiles, columns, bytes: &b, flip: 0, packed: &mut packed, sums: &mut sums }.compute(isa);
+    PackMatrix { tiles, columns, bytes: &b, flip: 0, packed: &mut packed, sums: &mut sums, pauses: Pauses::NONE }.compute(isa);
     let panel = PanelsView::new(tiles, columns, &packed).panel(0);
     let places = (0..runs * rows).map(|i| (i / rows, i % rows));
     let mut starts: Vec<*const u8> = places.map(|(run, row)| a[row * depth + run * padded..][..padded].as_ptr()).collect();

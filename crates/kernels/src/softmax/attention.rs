@@ -5,6 +5,7 @@ use super::row_softmax::{Rows, Scores, load_first};
 use crate::isa::Isa;
 use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use std::ops::Range;
 
 /// What is done to scores before the softmax.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +21,10 @@ pub enum ScoreOp {
 pub type Mask<'a> = &'a [f32];
 
 impl ScoreOp {
-    /// Does it to the scores of a query.
+    /// Does it to the scores of some keys of a query, of which all are given.
     #[inline(always)]
-    pub fn apply(&self, scores: &mut [f32], query: usize, mask: Mask<'_>) {
+    pub fn apply(&self, scores: &mut [f32], keys: Range<usize>, query: usize, mask: Mask<'_>) {
+        let scores = &mut scores[keys.clone()];
         match *self {
             ScoreOp::Mul(factor) => {
                 for score in scores {
@@ -46,7 +48,7 @@ impl ScoreOp {
                 }
             }
             ScoreOp::Mask([row, _]) => {
-                for (score, number) in scores.iter_mut().zip(&mask[query * row..]) {
+                for (score, number) in scores.iter_mut().zip(&mask[query * row + keys.start..]) {
                     *score += number;
                 }
             }
@@ -65,6 +67,7 @@ pub struct Weigh<'a> {
     /// The weights of a query whose weights are not defined: of one without a key, and of one that meets NaN or the infinite.
     pub instead_of_nan: f32,
     pub scores: &'a mut [f32],
+    pub pauses: Pauses,
 }
 
 impl Weigh<'_> {
@@ -77,7 +80,7 @@ impl Weigh<'_> {
 impl OnVectors for Weigh<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Weigh { ops, masks, first_query, keys, stride, instead_of_nan, scores } = self;
+        let Weigh { ops, masks, first_query, keys, stride, instead_of_nan, scores, pauses } = self;
         assert!(keys <= stride && masks.len() == ops.len());
         // A factor, and a mask with a number for each key, are read on the way; anything else is done before.
         let quick = match *ops {
@@ -89,14 +92,16 @@ impl OnVectors for Weigh<'_> {
         };
         let (factor, mask) = quick.unwrap_or_else(|| {
             for (row, scores) in scores.chunks_exact_mut(stride).enumerate() {
-                for (op, mask) in ops.iter().zip(masks) {
-                    op.apply(&mut scores[..keys], first_query + row, mask);
+                for part in pauses.whole_parts(keys, 1, ops.len()) {
+                    for (op, mask) in ops.iter().zip(masks) {
+                        op.apply(scores, part.clone(), first_query + row, mask);
+                    }
                 }
             }
             (1.0, None)
         });
         let factor = V::splat(factor);
-        let (start, count, pauses) = (scores.as_mut_ptr(), scores.len() / stride, Pauses::NONE);
+        let (start, count) = (scores.as_mut_ptr(), scores.len() / stride);
         let rows = Rows { start, count, length: keys, stride, instead_of_nan, pauses };
         let start = rows.start.cast_const();
         // SAFETY: there are so many rows, which are at least as long as there are keys, and so many rows of a mask, or one

@@ -6,7 +6,7 @@ use crate::backend::cpu::cost;
 use crate::backend::cpu::dispatch::{Target, workspaces};
 use crate::backend::cpu::kernels::{Kernel, Workspaces};
 use crate::backend::cpu::reference;
-use crate::compiler::{Check, Place, Schedule, Value, ValueId, after_inputs, describe, multiplications};
+use crate::compiler::{Check, Place, Schedule, Value, ValueId, after_inputs, bytes_moved, describe, multiplications};
 use crate::graph::{ConstantBytes, DataType, Op};
 use crate::watch::Description;
 use smallvec::SmallVec;
@@ -195,11 +195,12 @@ impl Step {
     pub fn profiled(&self) -> Description {
         let before = self.prologue.iter().map(|op| cost::multiplications_before(op, &shapes(&self.inputs)));
         let (inputs, outputs) = (shapes(&self.inputs), shapes(&self.outputs));
+        let lengths = |operands: &[Operand]| operands.iter().map(|operand| operand.length).collect::<SmallVec<[usize; 4]>>();
         Description {
             text: self.describe(),
             implementation: self.implementation.into(),
             multiplications: before.fold(multiplications(&self.op, &inputs, &outputs), usize::saturating_add),
-            bytes: self.inputs.iter().chain(&self.outputs).map(|operand| operand.length).sum(),
+            bytes: bytes_moved(&self.op, &lengths(&self.inputs), &lengths(&self.outputs)),
             data_type: self.inputs.first().map_or("", |operand| operand.data_type.name()).into(),
             sources: Vec::new(),
         }

@@ -15,7 +15,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::compiler::RUNNING;
 use crate::graph::ops::elementwise::{Binary, BinaryKind};
 use crate::graph::{Op, OperandId};
-use crate::memory;
+use crate::{looks, memory};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Stored;
@@ -159,8 +159,10 @@ impl Attention {
             for row in 0..rows {
                 let [query, ..] = self.positions[stacks.start + row / queries];
                 let first = query + (of_stack.start + row % queries) * sizes.query_strides[0];
-                for (i, element) in of_queries[row * depth..][..depth].iter_mut().enumerate() {
-                    *element = q[first + i * sizes.query_strides[1]];
+                for part in looks::parts(depth) {
+                    for i in part {
+                        of_queries[row * depth + i] = q[first + i * sizes.query_strides[1]];
+                    }
                 }
             }
             of_keys.dot_products(gemm.isa, of_queries, depth, scores, room);
@@ -173,7 +175,8 @@ impl Attention {
                 }
                 let masks = &masks[..];
                 let scores = &mut scores[number * queries * keys..][..queries * keys];
-                Weigh { ops, masks, first_query: of_stack.start, keys, stride: keys, instead_of_nan, scores }.compute(gemm.isa);
+                let (first_query, pauses) = (of_stack.start, looks::pauses(scores.len()));
+                Weigh { ops, masks, first_query, keys, stride: keys, instead_of_nan, scores, pauses }.compute(gemm.isa);
             }
             of_values.weighted_sums(gemm.isa, scores, keys, results, room);
             for (number, stack) in stacks.enumerate() {
@@ -266,8 +269,8 @@ impl Queries<'_> {
                 with_left(gemm, [height, depth], keys, elements, sizes.query_strides, |left| {
                     multiply(gemm, left, RightView { columns: padded_keys, panels: key_panels }, &mut block, None, None);
                 });
-                let first_query = self.queries.start + first;
-                Weigh { ops, masks: self.masks, first_query, keys, stride, instead_of_nan, scores }.compute(gemm.isa);
+                let (masks, first_query, pauses) = (self.masks, self.queries.start + first, looks::pauses(scores.len()));
+                Weigh { ops, masks, first_query, keys, stride, instead_of_nan, scores, pauses }.compute(gemm.isa);
                 // SAFETY: only one block of this output lives at a time.
                 let mut block = unsafe { output.from(first * sizes.output_stride).block(0..height, 0..columns) };
                 let place = origin.place + first * origin.stride;

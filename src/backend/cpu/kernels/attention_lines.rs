@@ -3,16 +3,19 @@
 
 use super::gemv;
 use super::matmul::{distances, places};
+use super::product::pack_panel;
 use super::{Problem, Reject, TensorDesc, require};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType::{Float16, Float32, Int8};
 use crate::graph::ops::elementwise::DequantizeLinear;
 use crate::graph::{Op, OperandId};
+use crate::looks::{self, Progress};
 use half::f16;
 use std::ops::Range;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::halves::Widen;
 use webnn_kernels::isa::Isa;
+use webnn_kernels::pauses::Pauses;
 use webnn_kernels::quantize::Scale;
 
 /// Keys that become numbers at a time. Those that are left out in front are a multiple of them, so the others are summed in the same order.
@@ -160,27 +163,42 @@ impl Lines<'_> {
     /// Some elements of some lines as numbers, one line after the other.
     fn dequantize(self, isa: &Isa, lines: Range<usize>, elements: Range<usize>, to: &mut [f32]) {
         let [from_line, from_element] = self.strides;
-        if let (Elements::Halves(halves), 1) = (self.elements, from_element) {
+        let width = elements.len();
+        let all = lines.len().saturating_mul(width);
+        let (progress, pauses) = (Progress::of(all), looks::pauses(all));
+        if let (Elements::Halves(halves), 1, false) = (self.elements, from_element, progress.is_long) {
             let halves = bytemuck::cast_slice(&halves[lines.start * from_line + elements.start..]);
-            let numbers = &mut to[..lines.len() * elements.len()];
-            return Widen { halves, stride: from_line, width: elements.len(), numbers }.compute(isa);
+            return Widen { halves, stride: from_line, width, numbers: &mut to[..all] }.compute(isa);
         }
-        for (line, numbers) in lines.zip(to.chunks_exact_mut(elements.len().max(1))) {
-            let first = line * from_line + elements.start * from_element;
-            match self.elements {
-                Elements::Numbers(_) => {}
-                Elements::Halves(halves) => {
-                    let halves = halves[first..].iter().step_by(from_element);
-                    numbers.iter_mut().zip(halves).for_each(|(number, half)| *number = half.to_f32());
-                }
-                Elements::Bytes { bytes, scales, stride } if from_element == 1 => {
-                    let (integers, scale) = (&bytes[first..][..numbers.len()], scales[line * stride]);
-                    Scale { integers, numbers, scale, zero: 0 }.compute(isa);
-                }
-                Elements::Bytes { bytes, scales, stride } => {
-                    let (bytes, scale) = (bytes[first..].iter().step_by(from_element), scales[line * stride]);
-                    numbers.iter_mut().zip(bytes).for_each(|(number, &byte)| *number = f32::from(byte) * scale);
-                }
+        for (line, numbers) in lines.zip(to.chunks_exact_mut(width.max(1))) {
+            for part in pauses.parts(width) {
+                self.dequantize_part(isa, line, elements.start + part.start, &mut numbers[part]);
+            }
+            progress.made(width);
+        }
+    }
+
+    /// Elements of a line from that one on, as so many numbers.
+    fn dequantize_part(self, isa: &Isa, line: usize, first: usize, numbers: &mut [f32]) {
+        let [from_line, from_element] = self.strides;
+        let first = line * from_line + first * from_element;
+        match self.elements {
+            Elements::Numbers(_) => {}
+            Elements::Halves(halves) if from_element == 1 => {
+                let (halves, width) = (bytemuck::cast_slice(&halves[first..]), numbers.len());
+                Widen { halves, stride: width, width, numbers }.compute(isa);
+            }
+            Elements::Halves(halves) => {
+                let halves = halves[first..].iter().step_by(from_element);
+                numbers.iter_mut().zip(halves).for_each(|(number, half)| *number = half.to_f32());
+            }
+            Elements::Bytes { bytes, scales, stride } if from_element == 1 => {
+                let (integers, scale) = (&bytes[first..][..numbers.len()], scales[line * stride]);
+                Scale { integers, numbers, scale, zero: 0 }.compute(isa);
+            }
+            Elements::Bytes { bytes, scales, stride } => {
+                let (bytes, scale) = (bytes[first..].iter().step_by(from_element), scales[line * stride]);
+                numbers.iter_mut().zip(bytes).for_each(|(number, &byte)| *number = f32::from(byte) * scale);
             }
         }
     }
@@ -189,30 +207,37 @@ impl Lines<'_> {
     pub fn dot_products(self, isa: &Isa, queries: &[f32], depth: usize, scores: &mut [f32], room: &mut [f32]) {
         let stride = self.strides[0];
         let (count, keys) = match self.elements {
-            Elements::Numbers(numbers) => return gemv::dot_products(isa, queries, depth, numbers, stride, scores),
+            Elements::Numbers(numbers) => {
+                let pauses = looks::pauses(depth.saturating_mul(scores.len()));
+                return gemv::dot_products(isa, queries, depth, (numbers, stride), scores, pauses);
+            }
             _ if depth == 0 => return scores.fill(0.0),
             _ => (queries.len() / depth, scores.len() * depth / queries.len().max(1)),
         };
+        let progress = Progress::of(keys.saturating_mul(queries.len()));
         let (numbers, part) = room.split_at_mut(TOGETHER * depth);
         for first in (0..keys).step_by(TOGETHER) {
             let here = TOGETHER.min(keys - first);
             self.dequantize(isa, first..first + here, 0..depth, numbers);
             let part = &mut part[..count * here];
-            gemv::dot_products(isa, queries, depth, numbers, depth, part);
+            gemv::dot_products(isa, queries, depth, (numbers, depth), part, Pauses::NONE);
             for (scores, part) in scores.chunks_exact_mut(keys).zip(part.chunks_exact(here)) {
                 scores[first..][..here].copy_from_slice(part);
             }
+            progress.made(here * queries.len());
         }
     }
 
     /// Sums of the values by weights, of which each sum has so many.
     pub fn weighted_sums(self, isa: &Isa, weights: &[f32], of_sum: usize, result: &mut [f32], room: &mut [f32]) {
         if let Elements::Numbers(numbers) = self.elements {
-            return gemv::weighted_sums(isa, weights, of_sum, numbers, self.strides[0], result);
+            let pauses = looks::pauses(of_sum.saturating_mul(result.len()));
+            return gemv::weighted_sums(isa, weights, of_sum, (numbers, self.strides[0]), result, pauses);
         }
         result.fill(0.0);
         let Some(count) = weights.len().checked_div(of_sum).filter(|&count| count > 0) else { return };
         let columns = result.len() / count;
+        let progress = Progress::of(of_sum.saturating_mul(result.len()));
         let (numbers, room) = room.split_at_mut(TOGETHER * columns);
         for first in (0..of_sum).step_by(TOGETHER) {
             let here = TOGETHER.min(of_sum - first);
@@ -222,8 +247,9 @@ impl Lines<'_> {
                 of_these.copy_from_slice(&weights[first..][..here]);
             }
             let part = &mut part[..result.len()];
-            gemv::weighted_sums(isa, of_these, here, numbers, columns, part);
+            gemv::weighted_sums(isa, of_these, here, (numbers, columns), part, Pauses::NONE);
             result.iter_mut().zip(part).for_each(|(sum, part)| *sum += *part);
+            progress.made(here * result.len());
         }
     }
 
@@ -233,12 +259,12 @@ impl Lines<'_> {
             let columns = i * gemm.columns..keys.min((i + 1) * gemm.columns);
             match self.elements {
                 Elements::Numbers(numbers) => {
-                    gemm.pack_panel(columns, depth, numbers, [self.strides[1], self.strides[0]], panel);
+                    pack_panel(gemm, columns, depth, numbers, [self.strides[1], self.strides[0]], panel);
                 }
                 Elements::Halves(_) | Elements::Bytes { .. } => {
                     let count = columns.len();
                     self.dequantize(gemm.isa, columns, 0..depth, room);
-                    gemm.pack_panel(0..count, depth, room, [1, depth], panel);
+                    pack_panel(gemm, 0..count, depth, room, [1, depth], panel);
                 }
             }
         }
@@ -249,11 +275,11 @@ impl Lines<'_> {
         for (i, panel) in panels.chunks_exact_mut(gemm.steps(keys) * gemm.columns).enumerate() {
             let columns = i * gemm.columns..columns.min((i + 1) * gemm.columns);
             match self.elements {
-                Elements::Numbers(numbers) => gemm.pack_panel(columns, keys, numbers, self.strides, panel),
+                Elements::Numbers(numbers) => pack_panel(gemm, columns, keys, numbers, self.strides, panel),
                 Elements::Halves(_) | Elements::Bytes { .. } => {
                     let count = columns.len();
                     self.dequantize(gemm.isa, 0..keys, columns, room);
-                    gemm.pack_panel(0..count, keys, room, [count, 1], panel);
+                    pack_panel(gemm, 0..count, keys, room, [count, 1], panel);
                 }
             }
         }

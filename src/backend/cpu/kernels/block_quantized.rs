@@ -10,6 +10,7 @@ use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks::{self, Progress};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use webnn_kernels::block_quantized::{
 use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::output::{Block, BlockEpilogue, Output};
+use webnn_kernels::pauses::Pauses;
 use webnn_kernels::simd::MOST_LANES;
 
 /// The packed weights of a product, and what is done to its output.
@@ -58,15 +60,19 @@ impl Product {
         for_each_job(panels.div_ceil(size), self.cost(rows), |job| body(job * size..panels.min((job + 1) * size)));
     }
 
-    /// Computes the panels of a job for all rows, so many at a time: `multiply` is given rows, panels, and room for their numbers.
+    /// Computes the panels of a job for all rows, so many at a time: `multiply` is given rows and panels, room for their numbers, and when
+    /// to pause.
     fn panels(
         &self,
         rows: usize,
         panels: Range<usize>,
         block: &mut Block<'_>,
-        multiply: impl Fn(Range<usize>, Range<usize>, &mut [f32]),
+        multiply: impl Fn([Range<usize>; 2], &mut [f32], Pauses),
     ) {
         let lanes = self.format.lanes;
+        // Products of vectors.
+        let products = |rows: usize, panels: usize| (rows * panels).saturating_mul(self.format.padded_depth());
+        let progress = Progress::of(products(rows, panels.len()));
         let mut numbers = [0f32; MOST_ROWS * MOST_PANELS * MOST_LANES];
         // Of many rows the numbers stay in registers for one panel.
         let together = if rows > MOST_ROWS / 2 { 1 } else { MOST_PANELS };
@@ -76,7 +82,9 @@ impl Product {
             let columns = panels.start * lanes..self.format.columns.min(panels.end * lanes);
             for first in (0..rows).step_by(MOST_ROWS) {
                 let rows = first..rows.min(first + MOST_ROWS);
-                multiply(rows.clone(), panels.clone(), &mut numbers[..rows.len() * width]);
+                let count = products(rows.len(), panels.len());
+                multiply([rows.clone(), panels.clone()], &mut numbers[..rows.len() * width], looks::pauses(count));
+                progress.made(count);
                 for (row, numbers) in rows.zip(numbers.chunks_exact(width)) {
                     block.row(row, columns.clone()).copy_from_slice(&numbers[..columns.len()]);
                 }
@@ -122,16 +130,17 @@ impl Float32 {
         let (depth, blocks) = (format.padded_depth(), format.blocks());
         with_scratch(rows * (depth + blocks), |scratch| {
             let (numbers, sums) = scratch.split_at_mut(rows * depth);
-            float32::Pad { format, from: left, numbers: &mut *numbers, sums: &mut *sums }.compute(product.isa);
+            let pauses = looks::pauses(left.len());
+            float32::Pad { format, from: left, numbers: &mut *numbers, sums: &mut *sums, pauses }.compute(product.isa);
             let (numbers, sums) = (&*numbers, &*sums);
             product.for_each_panels(rows, |panels| {
                 let columns = panels.start * format.lanes..format.columns.min(panels.end * format.lanes);
                 // SAFETY: jobs have different columns.
                 let mut block = unsafe { output.block(0..rows, columns.clone()) };
-                product.panels(rows, panels, &mut block, |rows, panels, to| {
+                product.panels(rows, panels, &mut block, |[rows, panels], to, pauses| {
                     let numbers = &numbers[rows.start * depth..rows.end * depth];
                     let sums = &sums[rows.start * blocks..rows.end * blocks];
-                    float32::multiply(product.isa, &weights, float32::Rows { numbers, sums }, panels, to);
+                    float32::multiply(product.isa, &weights, float32::Rows { numbers, sums }, panels, to, pauses);
                 });
                 if let Some(finish) = finish {
                     finish.apply(&mut block, 0..rows, columns);
@@ -157,7 +166,8 @@ impl Float32 {
                 let columns = first..columns.min(panels.end * gemm.columns);
                 with_scratch(panels.len() * unit, |expanded| {
                     for (panel, to) in panels.zip(expanded.chunks_exact_mut(unit)) {
-                        Unpack { weights, panel, to }.compute(isa);
+                        let pauses = looks::pauses(unit);
+                        Unpack { weights, panel, to, pauses }.compute(isa);
                     }
                     let grid = Grid::new(gemm, rows, depth, columns.len(), 1);
                     for number in 0..grid.count() {
@@ -217,7 +227,8 @@ impl Kernel for Int8 {
                 for_each_piece(scratch, of_row, depth / 4, |first, piece| {
                     for (row, to) in piece.chunks_exact_mut(of_row).enumerate() {
                         let from = &left[(first + row) * depth..][..depth];
-                        int8::Round { format, from, to }.compute(product.isa);
+                        let pauses = looks::pauses(depth);
+                        int8::Round { format, from, to, pauses }.compute(product.isa);
                     }
                 });
                 let scratch = &*scratch;
@@ -225,9 +236,9 @@ impl Kernel for Int8 {
                     let columns = panels.start * format.lanes..format.columns.min(panels.end * format.lanes);
                     // SAFETY: jobs have different columns.
                     let mut block = unsafe { output.block(0..rows, columns.clone()) };
-                    product.panels(rows, panels, &mut block, |rows, panels, to| {
+                    product.panels(rows, panels, &mut block, |[rows, panels], to, pauses| {
                         let rows = int8::Rows { rows: &scratch[rows.start * of_row..rows.end * of_row] };
-                        int8::multiply(product.isa, *instructions, &weights, rows, panels, to);
+                        int8::multiply(product.isa, *instructions, &weights, rows, panels, to, pauses);
                     });
                     if let Some(finish) = finish {
                         finish.apply(&mut block, 0..rows, columns);

@@ -18,6 +18,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::looks::{self, Progress};
 use smallvec::{SmallVec, smallvec};
 use std::mem::take;
 use std::ops::Range;
@@ -28,6 +29,7 @@ use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::isa::Isa;
 use webnn_kernels::output::StoredOutput;
 
+mod long_tiles;
 mod sizes;
 mod windows;
 use sizes::{Offsets, Sizes};
@@ -49,6 +51,9 @@ const FEW_CHANNELS: usize = 16;
 const SMALL_GROUP: usize = 64;
 /// Pixels of a job whose weights stay in the cache, or so.
 const PIXELS_OF_JOB: usize = 224;
+
+/// Units of work of a tile that is worth being counted in long convolutions.
+const COUNTED: usize = 1000;
 
 /// The first number that is rounded to no finite bfloat16.
 const GREATEST: f32 = f32::from_bits(0x7f7f_8000);
@@ -127,6 +132,7 @@ struct More<'a> {
     weights: Option<&'a [f32]>,
     added: Added<'a>,
     rest: BoundPostOps<'a>,
+    progress: Progress,
 }
 
 /// How the output is divided into jobs and tiles.
@@ -255,7 +261,10 @@ impl Conv {
         assert!(weights.is_none() || self.groups.len() == 1);
         let image = arguments.input(self.input);
         let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
-        let more = More { weights, added: self.finish.added_anywhere(arguments), rest };
+        let [of_tile, all] = [self.tiles.rows, self.division.pixels].map(|pixels| self.cost(pixels, self.sizes.all_outputs));
+        // To count short tiles takes as long as a part of one.
+        let progress = if of_tile >= COUNTED { Progress::of(all) } else { Progress { is_long: false } };
+        let more = More { weights, added: self.finish.added_anywhere(arguments), rest, progress };
         let output = &arguments.output().stored();
         if image.is_narrow() {
             return self.image(image.pairs(), &more, output);
@@ -278,10 +287,7 @@ impl Conv {
         let across = self.groups[0].count().div_ceil(block_panels);
         let group_blocks = self.groups.len().div_ceil(block_groups);
         let down = tiles.div_ceil(block_tiles);
-        let depth = self.groups[0].depth;
-        // A few pixels wait for the weights, which come from far away.
-        let weights = depth * self.sizes.all_outputs;
-        let cost = (self.division.pixels * weights / 48).max(weights / 8);
+        let cost = self.cost(self.division.pixels, self.sizes.all_outputs);
         for_each_job(group_blocks * across * down, cost, |job| {
             let (groups, job) = (job / (across * down) * block_groups, job % (across * down));
             let panels = job % across * block_panels;
@@ -290,6 +296,12 @@ impl Conv {
             let panels = panels..self.groups[0].count().min(panels + block_panels);
             self.block(image, more, output, groups, first..tiles.min(first + block_tiles), panels);
         });
+    }
+
+    /// About how many nanoseconds some channels of some pixels take. A few pixels wait for the weights, which come from far away.
+    fn cost(&self, pixels: usize, channels: usize) -> usize {
+        let weights = self.groups[0].depth * channels;
+        (pixels * weights / 48).max(weights / 8)
     }
 
     /// Computes some panels of some groups for some tiles; all panels, if there are several groups.
@@ -302,7 +314,8 @@ impl Conv {
         tiles: Range<usize>,
         panels: Range<usize>,
     ) {
-        if self.division.is_in_line {
+        let is_task_long = || Progress::of(self.cost(self.tiles.rows, panels.len() * self.tiles.columns)).is_long;
+        if self.division.is_in_line && !(more.progress.is_long && is_task_long()) {
             return self.block_in_line(image, more, output, tiles, panels);
         }
         let (runs, length) = (self.sizes.runs(), self.sizes.length());
@@ -329,7 +342,7 @@ impl Conv {
                         }
                     }
                     match &of_one {
-                        Some(tasks) => tasks.iter().for_each(|task| self.tile(task, tiles.start, start, starts)),
+                        Some(tasks) => tasks.iter().for_each(|task| self.tile(more, task, [tiles.start, start], starts)),
                         None => self.groups(more, output, groups.clone(), some.clone(), panels.clone(), starts),
                     }
                     // Several tiles together, while they are in the cache.
@@ -376,6 +389,7 @@ impl Conv {
                     let task = self.task(more, output, 0, pixels.clone(), part);
                     // SAFETY: there are `channels` numbers for each pixel, one after the other; see `tile`.
                     unsafe { self.tiles.run_in_line((heights, tiles.clone()), (image.as_ptr(), channels), next, task) }
+                    more.progress.made(self.cost(pixels.len(), panel.columns));
                 }
             }
             self.finish_pixels(&more.rest, output, &(0..1), pixels, &panels);
@@ -397,7 +411,7 @@ impl Conv {
             match tiles.len() {
                 1 => {
                     let tasks = self.tasks(more, output, group, &tiles, &panels);
-                    tasks.iter().for_each(|task| self.tile(task, tiles.start, tiles.start, starts));
+                    tasks.iter().for_each(|task| self.tile(more, task, [tiles.start; 2], starts));
                 }
                 _ => self.panels(more, output, group, tiles.clone(), panels.clone(), starts),
             }
@@ -427,7 +441,7 @@ impl Conv {
             let task = self.task(more, output, group, pixels.clone(), TileOperands { panel, starts: &[], ahead: (next, step) });
             let mut given = (panel, task);
             for (i, tile) in tiles.clone().enumerate() {
-                self.tile(&given, tiles.start, tile, &starts[i * of_tile..][..of_tile]);
+                self.tile(more, &given, [tiles.start, tile], &starts[i * of_tile..][..of_tile]);
                 given.1.ahead.start = given.1.ahead.start.wrapping_add(step * of_group.depth);
             }
         }
@@ -453,7 +467,7 @@ impl Conv {
     }
 
     /// Computes a tile, whose runs are found, by the task of the first of several.
-    fn tile(&self, (panel, task): &(Panel<'_>, Task), first: usize, tile: usize, starts: &[*const f32]) {
+    fn tile(&self, more: &More<'_>, (panel, task): &(Panel<'_>, Task), [first, tile]: [usize; 2], starts: &[*const f32]) {
         let (pixels, inside) = (self.division.heights.tile(tile), self.inside[tile].clone());
         let (rows, runs) = (pixels.len(), self.sizes.runs());
         let after = (pixels.start - self.division.heights.tile(first).start) * task.output.stride;
@@ -466,7 +480,17 @@ impl Conv {
         // SAFETY: `starts` has runs of `length` numbers (`Sizes::starts`, `gather`), in all groups whose channels were asked
         // for, and so many zeros lie in the padding; for all else see `task`, whose pixels these are some of, and jobs and tiles have
         // different pixels or columns.
-        unsafe { self.tiles.run(rows, &task) }
+        unsafe {
+            if !more.progress.is_long {
+                return self.tiles.run(rows, &task);
+            }
+            let cost = self.cost(rows, panel.columns);
+            if Progress::of(cost).is_long {
+                return long_tiles::run(self.tiles, rows, &task);
+            }
+            self.tiles.run(rows, &task);
+            looks::worked(cost);
+        }
     }
 
     /// What becomes of some pixels. The weights' number is asserted, and the bias, the output and what is added are sliced to what is

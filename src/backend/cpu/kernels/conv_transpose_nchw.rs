@@ -5,8 +5,8 @@
 
 use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::conv_transpose::Reach;
-use super::packing::{pack_panel, pack_rows};
-use super::product::{Left, RightView, multiply};
+use super::packing::pack_rows;
+use super::product::{Left, RightView, multiply, pack_panel};
 use super::{
     Accepted, AlignedBuffer, Built, Implementation, Kernel, Problem, Reject, SharedOutput, Subnormals, Target, require,
     with_scratch,
@@ -15,7 +15,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
-use crate::memory;
+use crate::{looks, memory};
 use std::ops::Range;
 use webnn_kernels::gemm::microkernels::Microkernels;
 use webnn_kernels::output::Output;
@@ -114,7 +114,7 @@ impl ConvTransposeNchw {
         let strides = [self.rows.input * self.columns.input, 1];
         for (number, panel) in panels.chunks_exact_mut(depth * gemm.columns).enumerate() {
             let first = pixels.start + number * gemm.columns;
-            pack_panel(gemm.columns, first..pixels.end.min(first + gemm.columns), depth, image, strides, panel);
+            pack_panel(gemm, first..pixels.end.min(first + gemm.columns), depth, image, strides, panel);
         }
         let left = Left::packed(self.taps(), depth, self.taps.as_slice());
         // SAFETY: the only block.
@@ -186,7 +186,7 @@ fn accept<'a>(problem: &Problem<'a>, target: &Target) -> Accepted<'a> {
                 let first = output * from_output + row * from_row + column * from_column;
                 by_tap.extend((0..channels).map(|channel| elements[first + channel * from_channel]));
             }
-            pack_rows(gemm, 0..count, channels, &by_tap, [channels, 1], taps);
+            pack_rows(gemm, 0..count, channels, &by_tap, [channels, 1], (taps, looks::pauses(by_tap.len())));
         });
         // Each job multiplies the rows of the input that it shares with the next one.
         let at_once = AT_ONCE / (columns.input * (count + channels)).max(1);

@@ -12,6 +12,8 @@ pub mod block_quantized;
 pub mod concat;
 pub mod conv;
 mod conv_epilogue;
+#[cfg(test)]
+mod depth_tests;
 pub mod depthwise;
 pub mod elementwise;
 mod epilogue;

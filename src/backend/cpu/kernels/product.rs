@@ -14,6 +14,7 @@ use super::{Numbers, with_scratch};
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::packings::{Packed, packed_operand};
 use crate::backend::cpu::threads::for_each_piece;
+use crate::looks::{self, Progress};
 use std::ops::Range;
 use std::sync::Arc;
 use webnn_kernels::bf16::packing;
@@ -116,7 +117,8 @@ pub fn with_left<R>(
             let count = piece.len() / depth.max(1);
             let [row, step] = strides;
             let elements = elements.part(first * row..(first + count - 1) * row + (depth - 1) * step + 1);
-            pack_rows(gemm, 0..count, depth, elements, strides, piece);
+            let pauses = looks::pauses(piece.len());
+            pack_rows(gemm, 0..count, depth, elements, strides, (piece, pauses));
         });
         body(Left::packed(rows, depth, panels))
     })
@@ -203,6 +205,25 @@ pub fn is_crowded(gemm: &Microkernels, stride: usize) -> bool {
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
 
+/// Steps of which the packing of a long panel does a multiple at once: whole ones of every set.
+const PACKED_STEPS: usize = 256;
+
+/// Packs a panel as [`Microkernels::pack_panel`] does, and looks meanwhile if it is long.
+pub fn pack_panel(
+    gemm: &Microkernels,
+    columns: Range<usize>,
+    depth: usize,
+    elements: &[f32],
+    strides: [usize; 2],
+    panel: &mut [f32],
+) {
+    let pauses = looks::pauses(depth.saturating_mul(gemm.columns));
+    for part in pauses.whole_parts(depth, PACKED_STEPS, gemm.columns) {
+        let (elements, panel) = (&elements[part.start * strides[0]..], &mut panel[gemm.steps(part.start) * gemm.columns..]);
+        gemm.pack_panel(columns.clone(), part.len(), elements, strides, panel);
+    }
+}
+
 /// The right operand in panels of columns; the last panel is filled up with zeros.
 #[derive(Debug)]
 pub struct Right {
@@ -228,7 +249,7 @@ impl Right {
             let elements = elements.all();
             for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
                 let first = number * gemm.columns;
-                gemm.pack_panel(first..columns.min(first + gemm.columns), depth, elements, strides, panel);
+                pack_panel(gemm, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
             }
         });
         Right { columns, panels }
@@ -287,6 +308,12 @@ pub struct RightView<'a> {
     pub panels: &'a [f32],
 }
 
+/// About how many nanoseconds a product takes. A few rows wait for the right operand, which comes from far away.
+pub fn cost(rows: usize, depth: usize, columns: usize) -> usize {
+    let right = depth.saturating_mul(columns);
+    (rows.saturating_mul(right) / 32).max(right / 8)
+}
+
 /// With fewer panels in a block, too many of them would come from memory unfetched if one of them brought something else closer.
 const MANY: usize = 8;
 
@@ -308,6 +335,7 @@ pub fn multiply(
     assert!(rows.start % gemm.rows == 0 && (rows.end % gemm.rows == 0 || rows.end == left.rows));
     assert!(columns.len() <= right.columns);
     let _configured = gemm.configured();
+    let progress = Progress::of(cost(rows.len(), depth, columns.len()));
     let is_row = rows.len() == 1 && row_times_panels::reads_panels_of(gemm);
     let done = if is_row { multiply_row(gemm, left, right, block, bias, epilogue) } else { 0 };
     let most = piece_of(gemm, depth);
@@ -359,6 +387,7 @@ pub fn multiply(
                     epilogue.apply(block, first_row..first_row + height, place.clone());
                 }
             }
+            progress.made(cost(rows.len(), piece.depth, gemm.columns));
         }
     }
 }
@@ -432,6 +461,7 @@ fn multiply_row(
     }
     let a = left.tile(row, 1, 0).elements;
     let most = piece_of(gemm, depth);
+    let progress = Progress::of(cost(1, depth, groups * width));
     for group in 0..groups {
         let first = block.columns.start + group * width;
         let place = first..first + width;
@@ -447,6 +477,7 @@ fn multiply_row(
             });
             let plus = added_to(bias, first_k, &place);
             row_times_panels::multiply(gemm, &a[first_k..first_k + piece], &panels, c, plus, Source::Memory);
+            progress.made(cost(1, piece, width));
         }
         if let Some(epilogue) = epilogue {
             epilogue.apply(block, row..row + 1, place);
@@ -495,10 +526,11 @@ mod tests {
     use crate::backend::cpu::kernels::tests::numbers;
     use webnn_kernels::gemm::microkernels::available;
     use webnn_kernels::output::Output;
+    use webnn_kernels::pauses::Pauses;
 
     fn pack(gemm: &Microkernels, rows: usize, depth: usize, elements: &[f32], strides: [usize; 2]) -> Vec<f32> {
         let mut panels = vec![0.0; rows * depth];
-        pack_rows(gemm, 0..rows, depth, elements, strides, &mut panels);
+        pack_rows(gemm, 0..rows, depth, elements, strides, (&mut panels, Pauses::NONE));
         panels
     }
 

@@ -8,7 +8,7 @@
 
 use super::bf16;
 use super::prefetch::{LINE, fetch, prefetch};
-use super::product::{Grid, Right, RightView, multiply, with_left};
+use super::product::{Grid, Right, RightView, cost, multiply, with_left};
 use super::{Accepted, Built, Implementation, Kernel, Numbers, Problem, Reject, Subnormals, Target, require, with_scratch};
 use crate::backend::cpu::threads::{for_each_job, in_rounds};
 use crate::backend::cpu::view::Arguments;
@@ -16,6 +16,7 @@ use crate::graph::ops::recurrent::{
     Gru, Lstm, RecurrentNetworkActivation, RecurrentNetworkDirection, gru_activations, lstm_activations,
 };
 use crate::graph::{Op, OperandId};
+use crate::looks::Progress;
 use smallvec::{SmallVec, smallvec};
 use std::cell::LazyCell;
 use std::ops::Range;
@@ -135,6 +136,7 @@ struct Work<'a> {
     memory: &'a Memory<'a>,
     /// The hidden states of all steps, where these are an output.
     sequence: Option<Output<'a>>,
+    progress: Progress,
 }
 
 impl Recurrent {
@@ -224,13 +226,14 @@ impl Recurrent {
         // No more than one for each thread: a round takes some microseconds, to begin and end a part a tenth of one.
         let parts = if is_worth_it { self.threads.min(blocks) } else { 1 };
         let phases = self.unit.phases();
+        let progress = Progress::of(cost(batch, hidden, self.unit.gates() * blocks * self.sizes.lanes));
         in_rounds(steps.len() * phases, parts, if is_worth_it { self.threads } else { 1 }, |round, part| {
             let (step, phase) = (round / phases, round % phases);
             // Back and forth.
             let is_odd = round % 2 == 1;
             let range = part * blocks / parts..(part + 1) * blocks / parts;
             let place = Place { direction: number, step: steps.start + step, row: step, rows: steps.len(), phase };
-            let work = Work { direction, place, memory, sequence };
+            let work = Work { direction, place, memory, sequence, progress };
             if batch == 1 {
                 // SAFETY: a part is computed once in a round, and all of a round is over when the next one begins.
                 return unsafe { self.row(work, range, is_odd) };
@@ -275,6 +278,7 @@ impl Recurrent {
         // A group at a time, the numbers of which the last one ends with first: they are in the first-level cache.
         let source = Source::Cache { backwards: is_backwards };
         let mut some = |row: &[f32], first: usize| {
+            work.progress.made(cost(1, hidden, row_times_panels::MOST_PANELS * lanes));
             let output = &mut products[first * lanes..];
             let panel = |i: usize| panel(first + i);
             match count - first {
@@ -315,7 +319,7 @@ impl Recurrent {
         input: &[f32],
         products: Strided<'_>,
     ) {
-        let Work { direction, place, memory, sequence } = work;
+        let Work { direction, place, memory, sequence, .. } = work;
         let Sizes { steps, batch, hidden, blocks, lanes, .. } = self.sizes;
         let (unit, gates) = (&self.unit, self.unit.gates());
         let [_, to] = place.left(unit);
@@ -371,6 +375,7 @@ impl Recurrent {
             self.as_left([height, hidden], (left, distance), |left, distance| {
                 let left = LeftRows { elements: left, row: distance, step: 1 };
                 self.multiply_block(work, [block, next_block], left, height, products);
+                work.progress.made(cost(height, hidden, gates * lanes));
             });
             let products = Strided { numbers: products.as_flattened(), rows: lanes, blocks: 0, gates: MOST_NUMBERS };
             let units = block * lanes..(block + 1) * lanes;

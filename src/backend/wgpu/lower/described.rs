@@ -1,6 +1,6 @@
 //! What profiles say of the steps of a schedule.
 
-use crate::compiler::{Place, Schedule, Step, ValueId, Written, describe, multiplications, sources};
+use crate::compiler::{Place, Schedule, Step, ValueId, Written, bytes_moved, describe, multiplications, sources};
 use crate::watch::Description;
 
 /// Of each step, but for the name of what computes it.
@@ -29,11 +29,12 @@ fn of(schedule: &Schedule, step: &Step) -> Description {
     let operators = std::iter::once(&step.op).chain(&step.fused).map(|op| op.row().name);
     let text = describe(operators, inputs.iter().copied(), outputs.iter().copied());
     let length = |id: &ValueId| schedule.values[id.0].descriptor.byte_length();
+    let [read, written] = [&step.inputs, &step.outputs].map(|ids| ids.iter().map(length).collect::<Vec<_>>());
     Description {
         text: if step.label.is_empty() { text } else { format!("{text} \"{}\"", step.label) },
         implementation: "".into(),
         multiplications: multiplications(&step.op, &inputs, &outputs),
-        bytes: step.inputs.iter().chain(&step.outputs).map(length).sum(),
+        bytes: bytes_moved(&step.op, &read, &written),
         data_type: step.inputs.first().map_or("", |id| schedule.values[id.0].descriptor.data_type.name()).into(),
         sources: Vec::new(),
     }

@@ -14,6 +14,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::graph::DataType::{Int8, Uint8};
 use crate::graph::shape::strides;
 use crate::graph::{Op, OperandId};
+use crate::looks;
 use smallvec::SmallVec;
 use webnn_kernels::int8::microkernels::Tiles;
 use webnn_kernels::int8::panels::{self, PanelsView};
@@ -68,7 +69,9 @@ impl Kernel for Stack {
                 let (packed, copy) = scratch.split_at_mut(length.div_ceil(4));
                 let packed = &mut bytemuck::cast_slice_mut::<_, u8>(packed)[..length];
                 let (start, zeros): (&mut [i32], &mut [i32]) = (bytemuck::cast_slice_mut(start), bytemuck::cast_slice_mut(zeros));
-                panels::PackMatrix { tiles: self.tiles, columns, bytes: right, flip, packed, sums: start }.compute(self.isa);
+                let pauses = looks::pauses(length);
+                panels::PackMatrix { tiles: self.tiles, columns, bytes: right, flip, packed, sums: start, pauses }
+                    .compute(self.isa);
                 zeros[columns..].fill(0);
                 for (j, (sum, zero)) in start.iter_mut().zip(&mut zeros[..columns]).enumerate() {
                     *zero = zero_b(j);

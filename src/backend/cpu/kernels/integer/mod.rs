@@ -10,6 +10,7 @@ pub mod computed;
 pub mod depthwise;
 #[cfg(test)]
 mod graph_tests;
+mod in_parts;
 pub mod lstm;
 #[cfg(test)]
 mod lstm_tests;

@@ -1,10 +1,12 @@
 //! One product, tile by tile, and what becomes of the sums of each tile while they are in the cache.
 #![allow(unsafe_code)]
 
+use super::in_parts;
 use super::rows::Rows;
 use crate::backend::cpu::kernels::epilogue::Epilogue;
 use crate::backend::cpu::kernels::{SharedOutput, with_scratch, with_starts};
 use crate::backend::cpu::threads::for_each_job;
+use crate::looks::{self, Progress};
 use std::ops::Range;
 use webnn_kernels::bf16::narrow::Stored;
 use webnn_kernels::epilogue::post_ops::Tile;
@@ -118,7 +120,7 @@ impl Multiplication<'_> {
                         let sums = &mut row_sums[number * most..][..rows.len()];
                         let starts = &starts[..runs * rows.len()];
                         // SAFETY: a run lies at each start (`Rows::starts`), in memory that is borrowed as long as they are used.
-                        unsafe { add_up_rows(self.isa, starts, self.rows.length, sums) };
+                        unsafe { add_up_rows(self.isa, starts, self.rows.length, sums, looks::pauses(self.rows.length)) };
                     }
                     let room = &mut room[number * gathered..][..gathered];
                     let starts = &mut starts[..runs * rows.len()];
@@ -171,12 +173,19 @@ impl Multiplication<'_> {
         assert_eq!(panel.weights.len(), (runs * length).next_multiple_of(self.tiles.depth()) * width * self.tiles.weight);
         assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
         assert!(self.zeros.is_empty() || row_sums.len() == height);
+        let progress = Progress::of(in_parts::cost(runs * length, height, width));
         let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
         let task = Task { runs, length, rows: height, starts, weights, epilogue, output, stride: stride_of_tile };
         // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); the registers are
         // configured (`block`); the numbers of weights, of what finishes the columns and rows, and the room were asserted; products and
         // jobs have different rows or columns of the output.
-        unsafe { self.tiles.run(panel.vectors, &task) };
+        unsafe {
+            if progress.is_long {
+                in_parts::run(self.tiles, panel.vectors, &task);
+            } else {
+                self.tiles.run(panel.vectors, &task);
+            }
+        }
         if is_direct {
             return;
         }

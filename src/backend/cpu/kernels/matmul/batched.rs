@@ -3,7 +3,7 @@
 
 use super::{Product, Shape, bias_of};
 use crate::backend::cpu::kernels::epilogue::Epilogue;
-use crate::backend::cpu::kernels::product::{Grid, RightView, multiply, with_left};
+use crate::backend::cpu::kernels::product::{Grid, RightView, multiply, pack_panel, with_left};
 use crate::backend::cpu::kernels::{
     Accepted, Built, Implementation, Kernel, Problem, Reject, Subnormals, Target, bf16, gemv, require, with_scratch,
 };
@@ -113,7 +113,7 @@ impl Kernel for Stack {
                     for (i, panel) in piece.chunks_mut(unit).enumerate() {
                         let first = (first + i) * gemm.columns;
                         let place = first..columns.min(first + gemm.columns);
-                        gemm.pack_panel(place, depth, &b[right..], self.shape.right_strides, panel);
+                        pack_panel(gemm, place, depth, &b[right..], self.shape.right_strides, panel);
                     }
                 });
                 let right_panels = &*right_panels;

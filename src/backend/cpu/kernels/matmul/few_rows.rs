@@ -8,6 +8,7 @@ use crate::backend::cpu::kernels::{
 };
 use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
+use crate::looks;
 use webnn_kernels::epilogue::post_ops::Origin;
 use webnn_kernels::output::{BlockEpilogue, Output};
 
@@ -69,11 +70,16 @@ impl Kernel for FewRows {
             // product have different columns.
             let mut block = unsafe { output.from(place).block(0..rows, columns.clone()) };
             with_scratch(depth, |row_of_left| {
+                let pauses = looks::pauses(depth.saturating_mul(columns.len()));
                 for row in 0..rows {
-                    let elements = a[left + row * left_strides[0]..].iter().step_by(left_strides[1]);
-                    row_of_left.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+                    for part in looks::parts(depth) {
+                        let elements =
+                            a[left + row * left_strides[0] + part.start * left_strides[1]..].iter().step_by(left_strides[1]);
+                        row_of_left[part].iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
+                    }
                     let right = &b[right + columns.start * right_strides[1]..];
-                    gemv::multiply_row(gemm.isa, row_of_left, right, right_strides, block.row(row, columns.clone()));
+                    let result = block.row(row, columns.clone());
+                    gemv::multiply_row(gemm.isa, row_of_left, right, right_strides, result, pauses);
                 }
             });
             if let Some(finish) = epilogue.post_ops().on_block(gemm.isa, Origin { place, stride }, &tensors) {

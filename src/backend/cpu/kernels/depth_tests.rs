@@ -1,0 +1,231 @@
+//! Products of enormous depth look within one piece of their output whether somebody still wants it, and get the same results.
+
+use super::functions::exact_tests::Given;
+use super::tests::numbers;
+use super::{Problem, Target, TensorDesc, every};
+use crate::backend::cpu::view::{Arguments, View, ViewMut};
+use crate::compiler::RUNNING;
+use crate::graph::ops::block_quantized::{BlockQuantizedMatmul, WeightCoding};
+use crate::graph::ops::conv::Conv2d;
+use crate::graph::ops::elementwise::{Binary, BinaryKind};
+use crate::graph::ops::layout::{Conv2dFilterOperandLayout, InputOperandLayout};
+use crate::graph::ops::matmul::{Gemm, Matmul};
+use crate::graph::ops::quantized::QuantizedMatmul;
+use crate::graph::ops::softmax::Softmax;
+use crate::graph::{DataType, FpMath, Op, OperandId};
+use crate::looks;
+use webnn_kernels::isa::Isa;
+
+/// The depth, of which the last block is not whole.
+const DEPTH: usize = (1 << 14) + 38;
+/// Units of work between two looks, when looks are counted.
+const LONGEST: usize = 1 << 9;
+/// Looks that it demands, whatever the kernel takes for a unit of work.
+const LEAST: usize = DEPTH / LONGEST / 4;
+
+struct Case {
+    prologue: Vec<Op>,
+    op: Op,
+    inputs: Vec<Given>,
+    /// Which of them are constants.
+    constants: &'static [usize],
+    output: (DataType, Vec<usize>),
+}
+
+fn floats(shape: &[usize], seed: u64) -> Given {
+    Given::of(DataType::Float32, shape, &numbers(shape.iter().product(), seed))
+}
+
+fn bytes(shape: &[usize]) -> Given {
+    let bytes: Vec<u8> = (0..shape.iter().product()).map(|i: usize| (i * 37 + i / 7) as u8).collect();
+    Given::of(DataType::Uint8, shape, &bytes)
+}
+
+/// An operator with an output of float32.
+fn case(op: impl Into<Op>, inputs: Vec<Given>, constants: &'static [usize], output: &[usize]) -> Case {
+    Case { prologue: vec![], op: op.into(), inputs, constants, output: (DataType::Float32, output.to_vec()) }
+}
+
+/// Of a row, a few and several tiles, with a column, a few and several panels.
+const SIZES: [[usize; 2]; 6] = [[1, 1], [1, 3], [1, 200], [3, 40], [4, 3], [30, 33]];
+
+fn products() -> Vec<Case> {
+    let [a, b] = [0, 1].map(OperandId);
+    let of = |[rows, columns]: [usize; 2]| {
+        let output = [rows, columns];
+        let matmul =
+            |constants| case(Matmul { a, b }, vec![floats(&[rows, DEPTH], 1), floats(&[DEPTH, columns], 2)], constants, &output);
+        let gemm = |a_transpose: bool| {
+            let left = if a_transpose { [DEPTH, rows] } else { [rows, DEPTH] };
+            let op = Gemm { a, b, c: None, alpha: 1.0, beta: 1.0, a_transpose, b_transpose: true };
+            case(op, vec![floats(&left, 1), floats(&[columns, DEPTH], 2)], &[], &output)
+        };
+        [matmul(&[]), matmul(&[1]), gemm(false), gemm(true)]
+    };
+    SIZES.into_iter().flat_map(of).collect()
+}
+
+fn block_quantized() -> Vec<Case> {
+    let [a, weights, scales] = [0, 1, 2].map(OperandId);
+    let mut cases = Vec::new();
+    for [rows, columns] in [[1, 3], [1, 70], [3, 20], [70, 3]] {
+        for (bits, block, approximate) in
+            [(4u32, 32, false), (8, DEPTH.next_multiple_of(16), false), (4, 32, true), (8, 64, true)]
+        {
+            let blocks = DEPTH.div_ceil(block);
+            let of_row = (block * bits as usize).div_ceil(8) * blocks;
+            let op = BlockQuantizedMatmul {
+                a,
+                weights,
+                scales,
+                bits,
+                block_size: block as u32,
+                zero_points: None,
+                code_book: None,
+                bias: None,
+                coding: WeightCoding::Unsigned,
+                by_depth: false,
+                high_first: false,
+                approximate,
+            };
+            let inputs = vec![floats(&[rows, DEPTH], 1), bytes(&[columns, of_row]), floats(&[columns, blocks], 3)];
+            cases.push(case(op, inputs, &[1, 2], &[rows, columns]));
+        }
+    }
+    cases
+}
+
+/// One query and several, of many keys.
+fn attention() -> Vec<Case> {
+    let [q, k, v, mask] = [0, 1, 2, 3].map(OperandId);
+    let add = |b| Op::from(Binary { kind: BinaryKind::Add, a: RUNNING, b });
+    let of = |(queries, masks): (usize, usize)| {
+        let mut prologue: Vec<Op> = vec![Matmul { a: q, b: k }.into()];
+        prologue.extend((0..masks).map(|_| add(mask)));
+        prologue.push(Softmax { input: RUNNING, axis: 3 }.into());
+        let shapes = [[1, 1, queries, 8], [1, 1, 8, DEPTH], [1, 1, DEPTH, 8], [1, 1, 1, DEPTH]];
+        let inputs = shapes.iter().zip(1..).map(|(shape, seed)| floats(shape, seed)).collect();
+        Case { prologue, ..case(Matmul { a: RUNNING, b: v }, inputs, &[], &[1, 1, queries, 8]) }
+    };
+    [(1, 0), (1, 1), (2, 2), (20, 1)].into_iter().map(of).collect()
+}
+
+/// Constant weights and computed ones, with a zero point of the columns.
+fn quantized() -> Vec<Case> {
+    let [a, b, zero] = [0, 1, 2].map(OperandId);
+    let of = |[rows, columns]: [usize; 2]| {
+        [&[][..], &[1, 2]].map(|constants| {
+            let op = QuantizedMatmul { a, b, a_zero_point: None, b_zero_point: Some(zero) };
+            let zero = Given::of(DataType::Uint8, &[1], &[3u8]);
+            let inputs = vec![bytes(&[rows, DEPTH]), bytes(&[DEPTH, columns]), zero];
+            Case { output: (DataType::Int32, vec![rows, columns]), ..case(op, inputs, constants, &[]) }
+        })
+    };
+    SIZES.into_iter().flat_map(of).collect()
+}
+
+/// Calls `body` with each kernel for a case, its name, and what runs it.
+fn for_each_kernel(case: &Case, mut body: impl FnMut(&str, &dyn Fn() -> Vec<u64>)) {
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        let mut room = vec![0; bytes.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut room)[..bytes.len()].copy_from_slice(bytes);
+        room
+    };
+    let aligned: Vec<Vec<u64>> = case.inputs.iter().map(|given| words(&given.bytes)).collect();
+    let views: Vec<View<'_>> = case
+        .inputs
+        .iter()
+        .zip(&aligned)
+        .map(|(given, room)| View::new(given.data_type, &given.shape, &bytemuck::cast_slice(room)[..given.bytes.len()]))
+        .collect();
+    let order = [0, 1, 3, 2];
+    // Keys lie one after the other, as they do in a cache.
+    let is_attention = !case.prologue.is_empty();
+    let known: Vec<TensorDesc<'_>> = views
+        .iter()
+        .enumerate()
+        .map(|(i, view)| TensorDesc {
+            data_type: view.data_type,
+            shape: view.shape,
+            constant: case.constants.contains(&i).then_some(view.bytes().into()),
+            order: (is_attention && i == 1).then_some(&order[..]),
+        })
+        .collect();
+    let (data_type, shape) = &case.output;
+    let output = TensorDesc { data_type: *data_type, shape, constant: None, order: None };
+    let Case { prologue, op, .. } = case;
+    let problem = Problem { prologue, dequantized: &[], op, fused: &[], inputs: &known, output, workspace: None };
+    for (isa, fp_math) in Isa::available().iter().flat_map(|isa| [(isa, FpMath::Strict), (isa, FpMath::Bf16)]) {
+        for (name, built) in every(&problem, &Target { fp_math, ..Target::with(isa, 1) }) {
+            body(&format!("{name} on {}", isa.name), &|| {
+                let length = shape.iter().product::<usize>() * data_type.bits() / 8;
+                let mut room = vec![0u64; length.div_ceil(8)];
+                let bytes = &mut bytemuck::cast_slice_mut(&mut room)[..length];
+                built.kernel.compute(&mut Arguments::new(&views, &mut [ViewMut { data_type: *data_type, shape, bytes }]));
+                room
+            });
+        }
+    }
+}
+
+fn check(cases: Vec<Case>) {
+    let mut failures = Vec::new();
+    for case in &cases {
+        let mut kernels = 0;
+        for_each_kernel(case, |name, run| {
+            kernels += 1;
+            let at_once = run();
+            let (looked, paused) = looks::count(LONGEST, run);
+            let shapes = || case.inputs.iter().map(|given| given.shape.clone()).collect::<Vec<_>>();
+            if paused != at_once {
+                failures.push(format!("{name}: another result with pauses: {:?} of {:?}", case.op, shapes()));
+            }
+            if looked < LEAST {
+                failures.push(format!("{name}: {looked} looks, at least {LEAST} are needed: {:?} of {:?}", case.op, shapes()));
+            }
+        });
+        assert!(kernels > 0, "no kernel for {:?}", case.op);
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn convolutions() -> Vec<Case> {
+    let [image, filter, bias] = [0, 1, 2].map(OperandId);
+    // Single pixels, and a window of many.
+    let of = |(channels, window, outputs, size): (usize, [usize; 2], usize, [usize; 2])| {
+        let shape = [1, size[0] + window[0] - 1, size[1] + window[1] - 1, channels];
+        let weights = [outputs, window[0], window[1], channels];
+        let layouts = (InputOperandLayout::Nhwc, Conv2dFilterOperandLayout::Ohwi);
+        let op = Conv2d { bias: Some(bias), ..Conv2d::new(image, filter, layouts.0, layouts.1) };
+        let inputs = vec![floats(&shape, 1), floats(&weights, 2), floats(&[outputs], 3)];
+        case(op, inputs, &[1, 2], &[1, size[0], size[1], outputs])
+    };
+    let sizes =
+        [(DEPTH, [1, 1], 3, [1, 1]), (DEPTH, [1, 1], 70, [4, 5]), (DEPTH / 9, [3, 3], 9, [3, 2]), (16, [32, 33], 40, [2, 2])];
+    sizes.into_iter().map(of).collect()
+}
+
+#[test]
+fn convolutions_look_within_their_depth() {
+    check(convolutions());
+}
+
+#[test]
+fn products_look_within_their_depth() {
+    check(products());
+}
+
+#[test]
+fn products_with_weights_of_a_few_bits_look_within_their_depth() {
+    check(block_quantized());
+}
+
+#[test]
+fn attention_looks_within_its_keys() {
+    check(attention());
+}
+
+#[test]
+fn products_of_bytes_look_within_their_depth() {
+    check(quantized());
+}
