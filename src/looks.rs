@@ -188,6 +188,7 @@ pub fn pauses(length: usize) -> Pauses {
 /// should be.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
+    /// Whether it is more.
     pub is_long: bool,
 }
 

@@ -302,6 +302,7 @@ fn expert_matmul(isa: &'static Isa, bits: u32) -> Microkernel {
             scratch: &mut scratch,
             output: &SharedOutput::new(&mut output),
             distance: SIZE,
+            pauses: Pauses::NONE,
         };
         columns.compute(isa);
         black_box(&mut output);

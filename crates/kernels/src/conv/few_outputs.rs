@@ -10,8 +10,10 @@ use crate::epilogue::post_ops::BoundPostOps;
 use crate::gemm::packing::interleave;
 use crate::isa::Isa;
 use crate::output::SharedOutput;
+use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;
+use std::mem::take;
 use std::ops::Range;
 
 /// The most output channels.
@@ -75,6 +77,11 @@ impl Tiling {
         (self.rows.window - 1) * self.rows.dilation + 1
     }
 
+    /// About how many nanoseconds so many pixels of the output take.
+    pub fn cost(&self, pixels: usize) -> usize {
+        pixels * self.outputs * self.channels * self.rows.window * self.columns.window / 32
+    }
+
     /// Numbers of the planes.
     pub fn numbers(&self) -> usize {
         self.channels * self.covered() * self.columns.stride * self.line()
@@ -93,6 +100,8 @@ pub struct Job<'a> {
     pub columns: Range<usize>,
     /// Room for [`Tiling::numbers`].
     pub planes: &'a mut [f32],
+    /// They count as [`Tiling::cost`] does.
+    pub pauses: Pauses,
 }
 
 impl Job<'_> {
@@ -189,7 +198,7 @@ impl Job<'_> {
         const { assert!(OUTPUTS.is_multiple_of(OF_TILE) && OF_TILE > 0) };
         let Tiling { outputs, rows, columns, .. } = self.of.tiling;
         let mut sums = [[0f32; WIDEST]; OUTPUTS];
-        let mut filled = 0;
+        let (mut filled, mut since) = (0, 0);
         for y in self.rows.clone() {
             let under = y * rows.stride..y * rows.stride + self.of.tiling.covered();
             self.fill(under.start.max(filled)..under.end);
@@ -218,6 +227,10 @@ impl Job<'_> {
                 }
                 self.finish::<V>(place, numbers);
                 x += count;
+                since += self.of.tiling.cost(count);
+                if since >= self.pauses.every {
+                    (self.pauses.pause)(take(&mut since));
+                }
             }
         }
     }

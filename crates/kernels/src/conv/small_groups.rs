@@ -5,6 +5,7 @@
 
 use crate::epilogue::clamp::Clamps;
 use crate::isa::Isa;
+use crate::pauses::Pauses;
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use crate::window::Axis;
 
@@ -38,6 +39,8 @@ pub struct Row<'a> {
     /// Of the row among those of all images.
     pub number: usize,
     pub output: &'a mut [f32],
+    /// They count sixteen products as one element.
+    pub pauses: Pauses,
 }
 
 impl Row<'_> {
@@ -62,17 +65,20 @@ impl OnVectors for Row<'_> {
 impl Row<'_> {
     #[inline(always)]
     fn pixels<V: Vector, const GROUP: usize>(&mut self) {
-        let width = self.of.columns.output;
+        let Convolution { rows, columns, channels, .. } = self.of;
+        let width = columns.output;
         // Closures might be left out of line, and would then be compiled without the instruction set.
-        let mut x = 0;
-        while x < width {
-            if width < PIXELS {
-                self.group::<V, GROUP, 1>(x);
-                x += 1;
-            } else {
-                // What is left over at the end is computed together with some pixels before, once more.
-                self.group::<V, GROUP, PIXELS>(x.min(width - PIXELS));
-                x += PIXELS;
+        for part in self.pauses.whole_parts(width, PIXELS, channels * rows.window * columns.window * GROUP / 16) {
+            let mut x = part.start;
+            while x < part.end {
+                if width < PIXELS {
+                    self.group::<V, GROUP, 1>(x);
+                    x += 1;
+                } else {
+                    // What is left over at the end is computed together with some pixels before, once more.
+                    self.group::<V, GROUP, PIXELS>(x.min(width - PIXELS));
+                    x += PIXELS;
+                }
             }
         }
     }

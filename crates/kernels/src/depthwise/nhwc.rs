@@ -7,7 +7,8 @@ mod large_window;
 
 use crate::epilogue::clamp::Clamps;
 use crate::isa::Isa;
-use crate::simd::vector::{OnVectors, Vector, with_vectors};
+use crate::pauses::Pauses;
+use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
 use crate::simd::vector_bundle::VectorBundle;
 use crate::window::Axis;
 use std::ops::Range;
@@ -18,6 +19,9 @@ pub const MARGIN: usize = 16;
 const MOST_ROWS: usize = 8;
 /// Pixels that are computed together.
 const PIXELS: usize = 4;
+/// The same with windows of 5 or 7 columns, where there are so many: their sums, the weights of a row of the window and a number of
+/// the input fit into 16 registers, and images are often a multiple of 7 pixels wide.
+const WIDE: usize = 7;
 
 /// A convolution whose weights are packed.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub struct Convolution<'a> {
     /// Whether all weights are finite: elements of the window over padding change nothing then, and are left out.
     pub is_finite: bool,
     pub clamps: Clamps,
+    /// They count sixteen products as one element.
+    pub pauses: Pauses,
 }
 
 /// Rows of all images one after the other, as far as they are there: row number i of all lies at i modulo `rows`.
@@ -88,8 +94,18 @@ struct Strip {
     rows: Axis,
     columns: Axis,
     channels: usize,
+    /// The channels that are computed.
+    some: Channels,
     is_finite: bool,
     clamps: Clamps,
+    pauses: Pauses,
+}
+
+/// From a channel on, up to another one.
+#[derive(Clone, Copy)]
+struct Channels {
+    start: usize,
+    end: usize,
 }
 
 impl OnVectors for Piece<'_> {
@@ -123,8 +139,10 @@ impl OnVectors for Piece<'_> {
                 rows,
                 columns,
                 channels,
+                some: Channels { start: 0, end: channels },
                 is_finite: self.of.is_finite,
                 clamps: self.of.clamps,
+                pauses: self.of.pauses,
             };
             let taps = if self.of.is_finite { rows.taps(y) } else { 0..rows.window };
             if rows.window < MOST_ROWS {
@@ -136,20 +154,24 @@ impl OnVectors for Piece<'_> {
                     }
                 }
             }
-            // SAFETY: as many rows of the input as the window has, and one more for two rows of the output, lie at `from`,
-            // each whole or zeros; the output's rows are the piece's; what is added is as large.
-            unsafe {
-                match (stride, two) {
-                    (1, true) => strip.run::<V, 3, 1, 2, false>(),
-                    (1, false) if square(3) => strip.run::<V, 3, 1, 1, false>(),
-                    (2, false) if square(3) => strip.run::<V, 3, 2, 1, false>(),
-                    (1, false) if square(5) => strip.row_by_row::<V, 5, 1, false>(taps),
-                    (2, false) if square(5) => strip.row_by_row::<V, 5, 2, false>(taps),
-                    (1, false) if square(7) => strip.row_by_row::<V, 7, 1, false>(taps),
-                    (2, false) if square(7) => strip.row_by_row::<V, 7, 2, false>(taps),
-                    _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
-                    _ if dilated(5) => strip.row_by_row::<V, 5, 1, true>(taps),
-                    _ => strip.any_row::<V>(self.image, top, y),
+            // Channels that take long even for some pixels are computed part by part.
+            for some in strip.pauses.whole_parts(channels, 2 * MOST_LANES, strip.cost(1, WIDE * height)) {
+                strip.some = Channels { start: some.start, end: some.end };
+                // SAFETY: as many rows of the input as the window has, and one more for two rows of the output, lie at `from`,
+                // each whole or zeros; the output's rows are the piece's; what is added is as large.
+                unsafe {
+                    match (stride, two) {
+                        (1, true) => strip.run::<V, 3, 1, 2, false>(),
+                        (1, false) if square(3) => strip.run::<V, 3, 1, 1, false>(),
+                        (2, false) if square(3) => strip.run::<V, 3, 2, 1, false>(),
+                        (1, false) if square(5) => strip.row_by_row::<V, 5, 1, false>(taps.clone()),
+                        (2, false) if square(5) => strip.row_by_row::<V, 5, 2, false>(taps.clone()),
+                        (1, false) if square(7) => strip.row_by_row::<V, 7, 1, false>(taps.clone()),
+                        (2, false) if square(7) => strip.row_by_row::<V, 7, 2, false>(taps.clone()),
+                        _ if dilated(3) => strip.run::<V, 3, 1, 1, true>(),
+                        _ if dilated(5) => strip.row_by_row::<V, 5, 1, true>(taps.clone()),
+                        _ => strip.any_row::<V>(self.image, top, y),
+                    }
                 }
             }
             done += height;
@@ -162,6 +184,18 @@ impl Strip {
     #[inline(always)]
     fn distance(self) -> usize {
         self.channels + MARGIN
+    }
+
+    /// What so many channels of some pixels are to [`Convolution::pauses`].
+    #[inline(always)]
+    fn cost(self, channels: usize, pixels: usize) -> usize {
+        (channels * pixels * self.rows.window * self.columns.window / 16).max(1)
+    }
+
+    /// The same of a pixel of each of so many rows.
+    #[inline(always)]
+    fn cost_of_pixel(self, rows: usize) -> usize {
+        self.cost(self.some.end - self.some.start, rows)
     }
 
     /// The positions at which no column of the window is over padding.
@@ -188,15 +222,17 @@ impl Strip {
                 }
                 continue;
             }
-            for x in (0..width).step_by(PIXELS) {
-                // What is left over at the end is computed together with some pixels before, once more.
-                let x = phase + x.min(width - PIXELS) * step;
-                // SAFETY: the caller's promise; windows of positions inside are not over padding.
-                unsafe {
-                    if inside.start <= x && x + (PIXELS - 1) * step < inside.end {
-                        self.group::<V, SIZE, STRIDE, HEIGHT, PIXELS, false, DILATED>(x)
-                    } else {
-                        self.group::<V, SIZE, STRIDE, HEIGHT, PIXELS, true, DILATED>(x)
+            for part in self.pauses.whole_parts(width, PIXELS, self.cost_of_pixel(HEIGHT)) {
+                for x in part.step_by(PIXELS) {
+                    // What is left over at the end is computed together with some pixels before, once more.
+                    let x = phase + x.min(width - PIXELS) * step;
+                    // SAFETY: the caller's promise; windows of positions inside are not over padding.
+                    unsafe {
+                        if inside.start <= x && x + (PIXELS - 1) * step < inside.end {
+                            self.group::<V, SIZE, STRIDE, HEIGHT, PIXELS, false, DILATED>(x)
+                        } else {
+                            self.group::<V, SIZE, STRIDE, HEIGHT, PIXELS, true, DILATED>(x)
+                        }
                     }
                 }
             }
@@ -220,15 +256,15 @@ impl Strip {
         self,
         x: usize,
     ) {
-        let channels = self.channels;
-        let whole = channels / V::LANES * V::LANES;
-        for channel in (0..whole).step_by(V::LANES) {
+        let Channels { start, end } = self.some;
+        let whole = start + (end - start) / V::LANES * V::LANES;
+        for channel in (start..whole).step_by(V::LANES) {
             // SAFETY: whole vectors below the number of channels.
             unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, DILATED, true>(x, channel, V::LANES) }
         }
-        if whole < channels {
+        if whole < end {
             // SAFETY: what is left of the channels.
-            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, DILATED, false>(x, whole, channels - whole) }
+            unsafe { self.vector::<V, SIZE, STRIDE, HEIGHT, WIDTH, EDGE, DILATED, false>(x, whole, end - whole) }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::isa::Isa;
 use crate::pauses::Pauses;
 use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
+use std::mem::take;
 use std::ops::Range;
 
 /// Queries that are better computed one by one than packed.
@@ -138,8 +139,7 @@ impl OnVectors for Scores<'_> {
             }
             since += of_keys;
             if since >= pauses.every {
-                (pauses.pause)(since);
-                since = 0;
+                (pauses.pause)(take(&mut since));
             }
         }
     }
@@ -214,8 +214,12 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
         assert!((of_sum - 1) * stride + columns <= values.len());
         assert!(weights.len() == SUMS * of_sum && result.len() == SUMS * columns);
         let of: [*const f32; SUMS] = std::array::from_fn(|s| weights[s * of_sum..].as_ptr());
-        let mut first = 0;
+        let (mut first, mut since) = (0, 0);
         while first < columns {
+            since += of_sum * VECTORS * V::LANES;
+            if since >= pauses.every {
+                (pauses.pause)(take(&mut since));
+            }
             let from = values.as_ptr().wrapping_add(first);
             if first + VECTORS * V::LANES <= columns {
                 // Of few sums two each, so that none waits for the one before it.

@@ -52,8 +52,9 @@ const SMALL_GROUP: usize = 64;
 /// Pixels of a job whose weights stay in the cache, or so.
 const PIXELS_OF_JOB: usize = 224;
 
-/// Units of work of a tile that is worth being counted in long convolutions.
+/// Units of work of a tile that is worth being counted in long convolutions, and those of the shortest one.
 const COUNTED: usize = 1000;
+const SHORTEST: usize = 16;
 
 /// The first number that is rounded to no finite bfloat16.
 const GREATEST: f32 = f32::from_bits(0x7f7f_8000);
@@ -263,7 +264,8 @@ impl Conv {
         let rest = self.finish.rest(self.isa, self.sizes.all_outputs, arguments);
         let [of_tile, all] = [self.tiles.rows, self.division.pixels].map(|pixels| self.cost(pixels, self.sizes.all_outputs));
         // To count short tiles takes as long as a part of one.
-        let progress = if of_tile >= COUNTED { Progress::of(all) } else { Progress { is_long: false } };
+        let all = if of_tile >= COUNTED { all.max(self.groups.len() * self.division.heights.tiles * SHORTEST) } else { 0 };
+        let progress = Progress::of(all);
         let more = More { weights, added: self.finish.added_anywhere(arguments), rest, progress };
         let output = &arguments.output().stored();
         if image.is_narrow() {
@@ -489,7 +491,7 @@ impl Conv {
                 return long_tiles::run(self.tiles, rows, &task);
             }
             self.tiles.run(rows, &task);
-            looks::worked(cost);
+            looks::worked(cost.max(SHORTEST));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::looks;
 use std::mem::take;
 use webnn_kernels::depthwise::nhwc::{Convolution, Image, MARGIN};
 use webnn_kernels::isa::Isa;
@@ -43,12 +44,9 @@ impl Kernel for Depthwise {
         let rest = self.rest(arguments);
         let output = arguments.output().elements::<f32>();
         let row = self.columns.output * self.channels;
-        let taps = self.rows.window * self.columns.window;
         let image = Image { numbers: image, rows: image.len() / (self.columns.input * self.channels) };
-        // Two rows are a unit, since the fast loops compute them together; to read and to write take as long as two products.
-        for_each_piece(output, 2 * row, 2 * row * (taps + 2) / 16, |first, output| {
-            self.compute(image, added, &rest, 2 * first, output)
-        });
+        // Two rows are a unit, since the fast loops compute them together.
+        for_each_piece(output, 2 * row, self.cost(), |first, output| self.compute(image, added, &rest, 2 * first, output));
     }
 
     fn bytes(&self) -> usize {
@@ -62,6 +60,11 @@ impl Depthwise {
         self.finish.rest(self.isa, self.channels, arguments)
     }
 
+    /// About how many nanoseconds two rows take: to read and to write as long as two products.
+    fn cost(&self) -> usize {
+        2 * self.columns.output * self.channels * (self.rows.window * self.columns.window + 2) / 16
+    }
+
     fn convolution(&self) -> Convolution<'_> {
         Convolution {
             weights: self.weights.as_slice(),
@@ -72,6 +75,7 @@ impl Depthwise {
             channels: self.channels,
             is_finite: self.is_finite,
             clamps: self.finish.clamps,
+            pauses: looks::pauses(self.cost()),
         }
     }
 

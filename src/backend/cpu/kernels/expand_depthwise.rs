@@ -18,6 +18,7 @@ use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::elementwise::{ActivationKind, DequantizeLinear};
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{DataType, Op, OperandId};
+use crate::looks::Progress;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use webnn_kernels::conv::microkernels::Tiles;
@@ -167,6 +168,7 @@ impl ExpandDepthwise {
         with_scratch(self.kept * self.between(), |kept| {
             let (mut number, end) = (job * self.job, job * self.job + rows);
             let mut there = 0..0;
+            let progress = Progress::of(rows * self.cost());
             while number < end {
                 // The rows of a band, all of them of one image.
                 let (batch, y) = (number / self.then.rows.output, number % self.then.rows.output);
@@ -175,6 +177,7 @@ impl ExpandDepthwise {
                 self.expand(needed.start.max(there.end)..needed.end, making, kept);
                 there = needed;
                 body(number, count, Image { numbers: kept, rows: self.kept });
+                progress.made(count * self.cost());
                 number += count;
             }
         });

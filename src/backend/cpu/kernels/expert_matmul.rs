@@ -6,6 +6,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::Op;
 use crate::graph::ops::expert_matmul::{ExpertMatmul, Sizes};
+use crate::looks;
 use smallvec::{SmallVec, smallvec};
 use webnn_kernels::expert_matmul::Columns;
 use webnn_kernels::isa::Isa;
@@ -51,6 +52,7 @@ impl Kernel for Experts {
             let (expert, range) = &groups[job / pieces];
             let first = job % pieces * together;
             let of_blocks = |numbers| &<[f32]>::as_ref(numbers)[expert * columns * blocks..][..columns * blocks];
+            let products = together.saturating_mul(1 + range.len()).saturating_mul(depth);
             with_scratch(depth, |scratch| {
                 let piece = Columns {
                     columns: first..columns.min(first + together),
@@ -66,6 +68,7 @@ impl Kernel for Experts {
                     scratch,
                     output: &output,
                     distance: columns,
+                    pauses: looks::pauses(products),
                 };
                 piece.compute(self.isa);
             });

@@ -14,6 +14,7 @@ use crate::backend::cpu::threads::for_each_job;
 use crate::backend::cpu::view::Arguments;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::looks;
 use webnn_kernels::conv::few_outputs::{Convolution, Job, MOST_OUTPUTS, Tiling, WIDEST};
 use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
@@ -45,10 +46,11 @@ impl Kernel for FewOutputs {
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.tiling.outputs, arguments);
         let output = SharedOutput::new(arguments.output().elements::<f32>());
-        let Tiling { batches, channels, outputs, rows, columns, height, width, .. } = self.tiling;
+        let Tiling { batches, channels, rows, columns, height, width, .. } = self.tiling;
         assert_eq!(image.len(), batches * rows.input * columns.input * channels);
         let (down, across) = (self.tiling.down(), self.tiling.across());
-        let cost = batches * rows.output * columns.output * outputs * channels * rows.window * columns.window / 32;
+        let cost = self.tiling.cost(batches * rows.output * columns.output);
+        let pauses = looks::pauses(self.tiling.cost(height * width));
         let length = self.tiling.numbers();
         for_each_job(batches * down * across, cost, |job| {
             let (batch, top, left) = (job / across / down, job / across % down * height, job % across * width);
@@ -69,6 +71,7 @@ impl Kernel for FewOutputs {
                     rows: top..rows.output.min(top + height),
                     columns: left..columns.output.min(left + width),
                     planes,
+                    pauses,
                 };
                 // SAFETY: jobs have different rows or columns of the output.
                 unsafe { job.compute(self.isa) }

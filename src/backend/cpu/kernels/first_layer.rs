@@ -15,6 +15,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::ops::layout::InputOperandLayout;
 use crate::graph::{Op, OperandId};
+use crate::looks::Progress;
 use webnn_kernels::conv::microkernels::Tiles;
 use webnn_kernels::isa::Isa;
 
@@ -47,7 +48,8 @@ impl Kernel for FirstLayer {
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.panels.columns, arguments);
         let (row, runs) = (self.columns.output * self.panels.columns, self.runs());
-        for_each_stored_piece(self.isa, arguments.output(), row, row * self.panels.depth / 32, |first, output| {
+        let cost = self.cost(self.columns.output, self.panels.columns);
+        for_each_stored_piece(self.isa, arguments.output(), row, cost, |first, output| {
             with_scratch(runs * self.reach(), |copies| {
                 with_starts(2 * runs, |places| {
                     for (i, output) in output.chunks_exact_mut(row).enumerate() {
@@ -71,6 +73,11 @@ impl Kernel for FirstLayer {
 }
 
 impl FirstLayer {
+    /// About how many nanoseconds some channels of some pixels take.
+    fn cost(&self, pixels: usize, channels: usize) -> usize {
+        pixels * channels * self.panels.depth / 32
+    }
+
     fn runs(&self) -> usize {
         self.channels * self.rows.window
     }
@@ -97,6 +104,7 @@ impl FirstLayer {
         copies: &mut [f32],
     ) {
         let (width, together, outputs) = (self.columns.output, self.together(), self.panels.columns);
+        let progress = Progress::of(self.cost(width, outputs));
         let (lines, starts) = places.split_at_mut(self.runs());
         self.lines(image, number, lines);
         for panel in self.panels.parts(0..self.panels.count()) {
@@ -118,6 +126,7 @@ impl FirstLayer {
                 // one for each run; the weights' number was asserted; the bias, the output and what is added were sliced to
                 // what the panel touches.
                 unsafe { self.tiles.run_spaced(together, &task) }
+                progress.made(self.cost(together, panel.columns));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::backend::cpu::threads::{for_each_job, for_each_piece};
 use crate::backend::cpu::view::Arguments;
 use crate::graph::Op;
 use crate::graph::ops::linear_attention::{LinearAttention, Sizes};
+use crate::looks::{self, Progress};
 use smallvec::{SmallVec, smallvec};
 use webnn_kernels::isa::Isa;
 use webnn_kernels::linear_attention::{Columns, Powers, Query, Rows};
@@ -67,6 +68,8 @@ impl Recurrence {
                 })
                 .collect();
             let length = Columns::length(self.isa, key_size, width);
+            let of_token = length * (2 + self.of.group()) / 8;
+            let (progress, at_once) = (Progress::of(tokens * of_token), (looks::longest() / of_token.max(1)).max(1));
             with_scratch(length, |matrix| {
                 let row = length / key_size;
                 matrix.fill(0.0);
@@ -77,22 +80,26 @@ impl Recurrence {
                 let mut done = 0;
                 for slot in empty..kept {
                     let end = slot + 1 + tokens - kept;
-                    let columns = Columns {
-                        state: &mut *matrix,
-                        width,
-                        keys: key_size,
-                        tokens: done..end,
-                        key: tokens_of(b, tokens, key, key_heads * key_size, self.of.key_head(h) * key_size),
-                        value: tokens_of(b, tokens, value, heads * value_size, h * value_size + first),
-                        queries: &queries,
-                        factors: (decays > 0).then(|| (tokens_of(b, tokens, factors, heads * decays, h * decays), decays)),
-                        rate: rate.map(|rate| tokens_of(b, tokens, rate, rates, if rates == 1 { 0 } else { h })),
-                        scale: op.scale as f32,
-                        output: &results,
-                        distance: output_heads * value_size,
-                    };
-                    columns.compute(self.isa);
-                    done = end;
+                    while done < end {
+                        let some = done..end.min(done + at_once);
+                        progress.made(some.len() * of_token);
+                        done = some.end;
+                        let columns = Columns {
+                            state: &mut *matrix,
+                            width,
+                            keys: key_size,
+                            tokens: some,
+                            key: tokens_of(b, tokens, key, key_heads * key_size, self.of.key_head(h) * key_size),
+                            value: tokens_of(b, tokens, value, heads * value_size, h * value_size + first),
+                            queries: &queries,
+                            factors: (decays > 0).then(|| (tokens_of(b, tokens, factors, heads * decays, h * decays), decays)),
+                            rate: rate.map(|rate| tokens_of(b, tokens, rate, rates, if rates == 1 { 0 } else { h })),
+                            scale: op.scale as f32,
+                            output: &results,
+                            distance: output_heads * value_size,
+                        };
+                        columns.compute(self.isa);
+                    }
                     let to = (slot * batch * heads + line) * size + first;
                     for (i, from) in matrix.chunks_exact(row).enumerate() {
                         // SAFETY: a job has its own columns of its own heads.

@@ -10,6 +10,7 @@ use crate::backend::cpu::view::Arguments;
 use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::looks;
 use std::mem::take;
 use webnn_kernels::conv::small_groups::{Convolution, MOST_COLUMNS, Row};
 use webnn_kernels::isa::Isa;
@@ -76,8 +77,7 @@ impl Kernel for SmallGroups {
         let added = self.finish.added(arguments);
         let rest = self.finish.rest(self.isa, self.channels, arguments);
         let row = self.columns.output * self.channels;
-        let cost = row * self.rows.window * self.columns.window * self.of_group / 16;
-        for_each_piece(arguments.output().elements::<f32>(), row, cost, |first, output| {
+        for_each_piece(arguments.output().elements::<f32>(), row, self.cost(), |first, output| {
             for (number, output) in (first..).zip(output.chunks_exact_mut(row)) {
                 self.row(image, added.map(|added| &added[number * row..][..row]), &rest, number, output);
             }
@@ -90,6 +90,11 @@ impl Kernel for SmallGroups {
 }
 
 impl SmallGroups {
+    /// About how many nanoseconds a row of the output takes.
+    fn cost(&self) -> usize {
+        self.columns.output * self.channels * self.rows.window * self.columns.window * self.of_group / 16
+    }
+
     /// Computes a row of the output, by its number among those of all images.
     fn row(&self, image: &[f32], added: Option<&[f32]>, rest: &BoundPostOps<'_>, number: usize, output: &mut [f32]) {
         let of = Convolution {
@@ -102,7 +107,8 @@ impl SmallGroups {
             columns: self.columns,
             channels: self.channels,
         };
-        Row { of, image, added, number, output: &mut *output }.compute(self.isa);
+        let pauses = looks::pauses(self.cost());
+        Row { of, image, added, number, output: &mut *output, pauses }.compute(self.isa);
         rest.apply(number * output.len(), output);
     }
 }

@@ -19,6 +19,7 @@ use super::conv::{Filter, axis, spread};
 use super::conv_epilogue::{BoundPostOps, ConvEpilogue};
 use super::panels::Panels;
 use super::pointwise::{Heights, Next};
+use super::product::cost;
 use super::transform::{Transform, Transform2, Transform4};
 use super::workspace::{Workspace, Workspaces};
 use super::{
@@ -31,6 +32,7 @@ use crate::backend::window::Axis;
 use crate::graph::OperandId;
 use crate::graph::ops::conv::Conv2d;
 use crate::graph::ops::layout::InputOperandLayout;
+use crate::looks::{self, Progress};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -165,6 +167,7 @@ impl<T: Compiled> Winograd<T> {
         wanted: Range<usize>,
     ) {
         let BlockGrid { channels, padded, .. } = self.grid;
+        let progress = Progress::of(frequencies.len() * cost(self.together, channels, padded));
         for frequency in frequencies {
             let (panels, blocks) = (&self.frequencies[frequency], order.counts[frequency]);
             if blocks == 0 {
@@ -191,6 +194,7 @@ impl<T: Compiled> Winograd<T> {
                     // SAFETY: there are `channels` numbers for each block, which nobody writes any more, and rows of whole vectors
                     // of products (asserted), which are this part's; the weights' number was asserted.
                     unsafe { self.tiles.run_in_line(tiles, (numbers, channels), Next::Apart(ahead_step * steps), task) }
+                    progress.made(cost(blocks, channels, panel.width));
                 }
             }
         }
@@ -246,6 +250,7 @@ impl<T: Compiled> Winograd<T> {
                         }
                     }
                 }
+                looks::worked(sums.len() * 9);
             }
             for (block, sums) in order.blocks().zip(sums.chunks_exact(T::WIDTH * T::WIDTH)) {
                 let (batch, y, x) = self.grid.place(block, T::WIDTH);

@@ -2,7 +2,7 @@
 //! columns that lie apart.
 #![allow(unsafe_code)]
 
-use super::{Image, PIXELS, Strip};
+use super::{Channels, Image, PIXELS, Strip};
 use crate::simd::vector::Vector;
 use crate::simd::vector_bundle::{Both, VectorBundle};
 use std::ops::Range;
@@ -36,15 +36,17 @@ impl Strip {
             }
             return;
         }
-        for x in (0..width).step_by(PIXELS) {
-            // What is left over at the end is computed together with some pixels before, once more.
-            let x = x.min(width - PIXELS);
-            // SAFETY: the caller's promise; windows of positions inside are not over padding.
-            unsafe {
-                if self.is_finite && inside.start <= x && x + PIXELS <= inside.end {
-                    self.any_group::<V, PIXELS, false>(&covered, x)
-                } else {
-                    self.any_group::<V, PIXELS, true>(&covered, x)
+        for part in self.pauses.whole_parts(width, PIXELS, self.cost_of_pixel(1)) {
+            for x in part.step_by(PIXELS) {
+                // What is left over at the end is computed together with some pixels before, once more.
+                let x = x.min(width - PIXELS);
+                // SAFETY: the caller's promise; windows of positions inside are not over padding.
+                unsafe {
+                    if self.is_finite && inside.start <= x && x + PIXELS <= inside.end {
+                        self.any_group::<V, PIXELS, false>(&covered, x)
+                    } else {
+                        self.any_group::<V, PIXELS, true>(&covered, x)
+                    }
                 }
             }
         }
@@ -57,19 +59,19 @@ impl Strip {
     #[inline(always)]
     unsafe fn any_group<V: Vector, const WIDTH: usize, const EDGE: bool>(self, covered: &Covered<'_>, x: usize) {
         let lanes = V::LANES;
-        let mut channel = 0;
+        let Channels { start: mut channel, end } = self.some;
         // SAFETY: so many channels are there, each time.
         unsafe {
-            while channel + 2 * lanes <= self.channels {
+            while channel + 2 * lanes <= end {
                 self.any_span::<Both<V, V>, WIDTH, EDGE, true>(covered, x, channel, 2 * lanes);
                 channel += 2 * lanes;
             }
-            if channel + lanes <= self.channels {
+            if channel + lanes <= end {
                 self.any_span::<V, WIDTH, EDGE, true>(covered, x, channel, lanes);
                 channel += lanes;
             }
-            if channel < self.channels {
-                self.any_span::<V, WIDTH, EDGE, false>(covered, x, channel, self.channels - channel);
+            if channel < end {
+                self.any_span::<V, WIDTH, EDGE, false>(covered, x, channel, end - channel);
             }
         }
     }

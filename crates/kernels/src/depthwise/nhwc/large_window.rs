@@ -2,13 +2,9 @@
 //! meanwhile.
 #![allow(unsafe_code)]
 
-use super::{PIXELS, Strip};
+use super::{Channels, PIXELS, Strip, WIDE};
 use crate::simd::vector::Vector;
 use std::ops::Range;
-
-/// Pixels that are computed together where there are so many: their sums, the weights of a row of the window and a number of
-/// the input fit into 16 registers, and images are often a multiple of 7 pixels wide.
-const WIDE: usize = 7;
 
 impl Strip {
     /// All pixels of a row, for a window of SIZE x SIZE, which may be DILATED, of which those rows are not over padding. Pixels are
@@ -25,26 +21,28 @@ impl Strip {
         let step = if DILATED { self.columns.dilation } else { 1 };
         for phase in 0..step.min(self.columns.output) {
             let width = (self.columns.output - phase).div_ceil(step);
-            let mut x = 0;
-            while x < width {
-                // SAFETY: the caller's promise; windows of positions inside are not over padding.
-                unsafe {
-                    if width - x >= WIDE {
-                        let first = phase + x * step;
-                        if inside.start <= first && first + (WIDE - 1) * step < inside.end {
-                            self.wide_group::<V, SIZE, STRIDE, WIDE, false, DILATED>(rows.clone(), first);
+            for part in self.pauses.whole_parts(width, WIDE, self.cost_of_pixel(1)) {
+                let mut x = part.start;
+                while x < part.end {
+                    // SAFETY: the caller's promise; windows of positions inside are not over padding.
+                    unsafe {
+                        if width - x >= WIDE {
+                            let first = phase + x * step;
+                            if inside.start <= first && first + (WIDE - 1) * step < inside.end {
+                                self.wide_group::<V, SIZE, STRIDE, WIDE, false, DILATED>(rows.clone(), first);
+                            } else {
+                                self.wide_group::<V, SIZE, STRIDE, WIDE, true, DILATED>(rows.clone(), first);
+                            }
+                            x += WIDE;
+                        } else if width >= PIXELS {
+                            // What is left over at the end is computed together with some pixels before, once more.
+                            x = x.min(width - PIXELS);
+                            self.wide_group::<V, SIZE, STRIDE, PIXELS, true, DILATED>(rows.clone(), phase + x * step);
+                            x += PIXELS;
                         } else {
-                            self.wide_group::<V, SIZE, STRIDE, WIDE, true, DILATED>(rows.clone(), first);
+                            self.wide_group::<V, SIZE, STRIDE, 1, true, DILATED>(rows.clone(), phase + x * step);
+                            x += 1;
                         }
-                        x += WIDE;
-                    } else if width >= PIXELS {
-                        // What is left over at the end is computed together with some pixels before, once more.
-                        x = x.min(width - PIXELS);
-                        self.wide_group::<V, SIZE, STRIDE, PIXELS, true, DILATED>(rows.clone(), phase + x * step);
-                        x += PIXELS;
-                    } else {
-                        self.wide_group::<V, SIZE, STRIDE, 1, true, DILATED>(rows.clone(), phase + x * step);
-                        x += 1;
                     }
                 }
             }
@@ -68,13 +66,14 @@ impl Strip {
         rows: Range<usize>,
         x: usize,
     ) {
-        let whole = self.channels / V::LANES * V::LANES;
-        for channel in (0..whole).step_by(V::LANES) {
+        let Channels { start, end } = self.some;
+        let whole = start + (end - start) / V::LANES * V::LANES;
+        for channel in (start..whole).step_by(V::LANES) {
             // SAFETY: whole vectors below the number of channels.
             unsafe { self.wide_vector::<V, SIZE, STRIDE, WIDTH, EDGE, DILATED, true>(rows.clone(), x, channel, V::LANES) }
         }
-        if whole < self.channels {
-            let count = self.channels - whole;
+        if whole < end {
+            let count = end - whole;
             // SAFETY: what is left of the channels.
             unsafe { self.wide_vector::<V, SIZE, STRIDE, WIDTH, EDGE, DILATED, false>(rows, x, whole, count) }
         }

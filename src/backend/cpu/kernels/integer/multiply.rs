@@ -107,6 +107,10 @@ impl Multiplication<'_> {
     fn block(&self, tiles: Range<usize>, panels: Range<usize>, pass: &Pass<'_>) {
         let (runs, most) = (self.rows.offsets.len(), self.tiles.rows);
         let of_tile = runs * most;
+        let cost = |rows: usize, panels: usize| {
+            in_parts::cost(runs * self.rows.padded_length(), rows, panels * WIDEST * self.tiles.lanes)
+        };
+        let progress = Progress::of(cost(tiles.len() * most, panels.len()));
         let mut numbers = [0f32; MOST_NUMBERS];
         with_scratch(if self.zeros.is_empty() { 0 } else { tiles.len() * most }, |row_sums| {
             let row_sums: &mut [i32] = bytemuck::cast_slice_mut(row_sums);
@@ -132,6 +136,7 @@ impl Multiplication<'_> {
                         let rows = self.division.tile(tiles.start + number);
                         let row_sums = if self.zeros.is_empty() { &[] } else { &row_sums[number * most..][..rows.len()] };
                         self.tile(rows.clone(), &starts[..runs * rows.len()], row_sums, (panel, pass), &mut numbers);
+                        progress.made(cost(rows.len(), 1));
                     }
                 }
             });
@@ -173,14 +178,14 @@ impl Multiplication<'_> {
         assert_eq!(panel.weights.len(), (runs * length).next_multiple_of(self.tiles.depth()) * width * self.tiles.weight);
         assert!(height <= self.tiles.rows && (is_direct || height * width <= numbers.len()));
         assert!(self.zeros.is_empty() || row_sums.len() == height);
-        let progress = Progress::of(in_parts::cost(runs * length, height, width));
+        let is_long = Progress::of(in_parts::cost(runs * length, height, width)).is_long;
         let (starts, weights) = (starts.as_ptr(), panel.weights.as_ptr());
         let task = Task { runs, length, rows: height, starts, weights, epilogue, output, stride: stride_of_tile };
         // SAFETY: `length` bytes lie at each start (`Rows::starts`), or all of them at the first (`Tiles::gather`); the registers are
         // configured (`block`); the numbers of weights, of what finishes the columns and rows, and the room were asserted; products and
         // jobs have different rows or columns of the output.
         unsafe {
-            if progress.is_long {
+            if is_long {
                 in_parts::run(self.tiles, panel.vectors, &task);
             } else {
                 self.tiles.run(panel.vectors, &task);
