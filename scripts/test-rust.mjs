@@ -125,7 +125,7 @@ export async function testMatrixRegisters(tally) {
   const env = { WEBNN_AMX: 'emulated', WEBNN_RUNNERS: 'cpu', WEBNN_ROUNDS: '2' };
   const tests = ['--test', 'vectors', '--test', 'properties', '--', 'cpu', 'bf16', 'valid_calls_compute', 'products_by_way_of_bfloat16'];
   await count(tally, 'AMX', [...profile, ...tests], env);
-  const kernels = ['attention', 'image_tests::convolutions', 'integer', 'product', 'tests'].map((name) => `kernels::${name}`);
+  const kernels = ['attention', 'image_tests::convolutions', 'integer', 'product', 'tests', 'depth_tests::products_of_bytes'].map((name) => `kernels::${name}`);
   await count(tally, 'AMX: kernels', [...profile, '--lib', '--', ...kernels], env);
 }
 
