@@ -74,19 +74,27 @@ pub fn multiply(isa: &Isa, weights: &Weights<'_>, rows: Rows<'_>, panels: Range<
     assert!((1..=MOST_ROWS).contains(&count) && rows.numbers.len() >= count * depth);
     assert!(output.len() >= count * panels.len() * format.lanes);
     let stride = panels.len() * format.lanes;
+    if (count * panels.len()).saturating_mul(depth) > pauses.every {
+        for (row, panel) in (0..count).flat_map(|row| panels.clone().map(move |panel| (row, panel))) {
+            let place = row * stride + (panel - panels.start) * format.lanes;
+            let rows = Rows { numbers: &rows.numbers[row * depth..][..depth], sums: &rows.sums[row * blocks..][..blocks] };
+            Products { weights, rows, count: 1, panel, output: &mut *output, place, stride, pauses }.compute::<1, 1, true>(isa);
+        }
+        return;
+    }
     let mut first = panels.start;
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
         let left = (panels.end - first).min(MOST_PANELS - first % MOST_PANELS);
         let mut products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride, pauses };
         first += match (count, left) {
-            (1, MOST_PANELS) => products.compute::<1, 4>(isa),
-            (1, _) => products.compute::<1, 1>(isa),
-            (2, MOST_PANELS) => products.compute::<2, 4>(isa),
-            (2, _) => products.compute::<2, 1>(isa),
-            (3 | 4, 2..) => products.compute::<4, 2>(isa),
-            (3 | 4, _) => products.compute::<4, 1>(isa),
-            _ => products.compute::<8, 1>(isa),
+            (1, MOST_PANELS) => products.compute::<1, 4, false>(isa),
+            (1, _) => products.compute::<1, 1, false>(isa),
+            (2, MOST_PANELS) => products.compute::<2, 4, false>(isa),
+            (2, _) => products.compute::<2, 1, false>(isa),
+            (3 | 4, 2..) => products.compute::<4, 2, false>(isa),
+            (3 | 4, _) => products.compute::<4, 1, false>(isa),
+            _ => products.compute::<8, 1, false>(isa),
         };
     }
 }
@@ -103,33 +111,35 @@ struct Products<'a> {
 }
 
 impl Products<'_> {
-    fn compute<const ROWS: usize, const PANELS: usize>(&mut self, isa: &Isa) -> usize {
+    fn compute<const ROWS: usize, const PANELS: usize, const LONG: bool>(&mut self, isa: &Isa) -> usize {
         let Products { weights, rows, count, panel, place, stride, pauses, .. } = *self;
         let products = Products { weights, rows, count, panel, output: &mut *self.output, place, stride, pauses };
         match (weights.format.bits, weights.code_book) {
-            (4, Some(_)) => with_vectors(isa, Tile::<ROWS, PANELS, 4, true>(products)),
-            (2, _) => with_vectors(isa, Tile::<ROWS, PANELS, 2, false>(products)),
-            (4, _) => with_vectors(isa, Tile::<ROWS, PANELS, 4, false>(products)),
-            (8, _) => with_vectors(isa, Tile::<ROWS, PANELS, 8, false>(products)),
+            (4, Some(_)) => with_vectors(isa, Tile::<ROWS, PANELS, LONG, 4, true>(products)),
+            (2, _) => with_vectors(isa, Tile::<ROWS, PANELS, LONG, 2, false>(products)),
+            (4, _) => with_vectors(isa, Tile::<ROWS, PANELS, LONG, 4, false>(products)),
+            (8, _) => with_vectors(isa, Tile::<ROWS, PANELS, LONG, 8, false>(products)),
             (bits, _) => {
                 assert_eq!(bits, 16);
-                with_vectors(isa, Tile::<ROWS, PANELS, 16, false>(products));
+                with_vectors(isa, Tile::<ROWS, PANELS, LONG, 16, false>(products));
             }
         }
         PANELS
     }
 }
 
-/// Products of ROWS rows with PANELS panels of weights of BITS bits, codes of a BOOK or integers.
-struct Tile<'a, const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool>(Products<'a>);
+/// Products of ROWS rows with PANELS panels of weights of BITS bits, codes of a BOOK or integers, with pauses if they are LONG.
+struct Tile<'a, const ROWS: usize, const PANELS: usize, const LONG: bool, const BITS: usize, const BOOK: bool>(Products<'a>);
 
-impl<const ROWS: usize, const PANELS: usize, const BITS: usize, const BOOK: bool> OnVectors
-    for Tile<'_, ROWS, PANELS, BITS, BOOK>
+impl<const ROWS: usize, const PANELS: usize, const LONG: bool, const BITS: usize, const BOOK: bool> OnVectors
+    for Tile<'_, ROWS, PANELS, LONG, BITS, BOOK>
 {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
         let Products { weights, rows, count, panel, output, place, stride, pauses } = self.0;
+        // The loops of others are those without parts.
+        let pauses = if LONG { pauses } else { Pauses::NONE };
         let format = weights.format;
         let (depth, blocks, words) = (format.padded_depth(), format.blocks(), format.words());
         let table = weights.code_book.unwrap_or(&INTEGERS);

@@ -104,18 +104,27 @@ pub fn multiply(
     assert!((1..=MOST_ROWS).contains(&count));
     assert!(output.len() >= count * panels.len() * format.lanes);
     let stride = panels.len() * format.lanes;
+    if (count * panels.len()).saturating_mul(format.padded_depth()) > pauses.every {
+        for (number, panel) in (0..count).flat_map(|number| panels.clone().map(move |panel| (number, panel))) {
+            let place = number * stride + (panel - panels.start) * format.lanes;
+            let rows = Rows { rows: &rows.rows[number * row(format)..][..row(format)] };
+            let products = Products { weights, rows, count: 1, panel, output: &mut *output, place, stride, pauses };
+            products.compute::<1, 1, true>(isa, instructions);
+        }
+        return;
+    }
     let mut first = panels.start;
     while first < panels.end {
         let place = (first - panels.start) * format.lanes;
         let products = Products { weights, rows, count, panel: first, output: &mut *output, place, stride, pauses };
         first += match (count, (panels.end - first).min(MOST_PANELS - first % MOST_PANELS)) {
-            (1, MOST_PANELS) => products.compute::<1, 4>(isa, instructions),
-            (1, _) => products.compute::<1, 1>(isa, instructions),
-            (2, MOST_PANELS) => products.compute::<2, 4>(isa, instructions),
-            (2, _) => products.compute::<2, 1>(isa, instructions),
-            (3 | 4, 2..) => products.compute::<4, 2>(isa, instructions),
-            (3 | 4, _) => products.compute::<4, 1>(isa, instructions),
-            _ => products.compute::<8, 1>(isa, instructions),
+            (1, MOST_PANELS) => products.compute::<1, 4, false>(isa, instructions),
+            (1, _) => products.compute::<1, 1, false>(isa, instructions),
+            (2, MOST_PANELS) => products.compute::<2, 4, false>(isa, instructions),
+            (2, _) => products.compute::<2, 1, false>(isa, instructions),
+            (3 | 4, 2..) => products.compute::<4, 2, false>(isa, instructions),
+            (3 | 4, _) => products.compute::<4, 1, false>(isa, instructions),
+            _ => products.compute::<8, 1, false>(isa, instructions),
         };
     }
 }
@@ -132,27 +141,31 @@ struct Products<'a> {
 }
 
 impl Products<'_> {
-    fn compute<const ROWS: usize, const PANELS: usize>(self, isa: &Isa, instructions: Instructions) -> usize {
+    fn compute<const ROWS: usize, const PANELS: usize, const LONG: bool>(self, isa: &Isa, instructions: Instructions) -> usize {
         match self.weights.format.bits {
-            2 => instructions.run(isa, Tile::<ROWS, PANELS, 2>(self)),
-            4 => instructions.run(isa, Tile::<ROWS, PANELS, 4>(self)),
+            2 => instructions.run(isa, Tile::<ROWS, PANELS, LONG, 2>(self)),
+            4 => instructions.run(isa, Tile::<ROWS, PANELS, LONG, 4>(self)),
             bits => {
                 assert_eq!(bits, 8);
-                instructions.run(isa, Tile::<ROWS, PANELS, 8>(self));
+                instructions.run(isa, Tile::<ROWS, PANELS, LONG, 8>(self));
             }
         }
         PANELS
     }
 }
 
-/// Products of ROWS rows with PANELS panels of weights of BITS bits.
-struct Tile<'a, const ROWS: usize, const PANELS: usize, const BITS: usize>(Products<'a>);
+/// Products of ROWS rows with PANELS panels of weights of BITS bits, with pauses if they are LONG.
+struct Tile<'a, const ROWS: usize, const PANELS: usize, const LONG: bool, const BITS: usize>(Products<'a>);
 
-impl<const ROWS: usize, const PANELS: usize, const BITS: usize> OnIntegers for Tile<'_, ROWS, PANELS, BITS> {
+impl<const ROWS: usize, const PANELS: usize, const LONG: bool, const BITS: usize> OnIntegers
+    for Tile<'_, ROWS, PANELS, LONG, BITS>
+{
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<I: Integers>(self) {
         let Products { weights, rows, count, panel, output, place, stride, pauses } = self.0;
+        // The loops of others are those without parts.
+        let pauses = if LONG { pauses } else { Pauses::NONE };
         let format = weights.format;
         let lanes = I::Numbers::LANES;
         let (blocks, words) = (format.blocks(), format.words());

@@ -26,25 +26,32 @@ impl Unpack<'_> {
         let format = self.weights.format;
         assert!(!format.is_int8 && format.lanes == isa.gemm.lanes && isa.gemm.vectors == 2);
         assert!(self.to.len() >= format.depth * isa.gemm.columns && 2 * self.panel < format.panels());
-        match (format.bits, self.weights.code_book) {
-            (4, Some(_)) => with_vectors(isa, Of::<4, true>(self)),
-            (2, _) => with_vectors(isa, Of::<2, false>(self)),
-            (4, _) => with_vectors(isa, Of::<4, false>(self)),
-            (8, _) => with_vectors(isa, Of::<8, false>(self)),
+        if 2 * format.padded_depth() > self.pauses.every { self.of_bits::<true>(isa) } else { self.of_bits::<false>(isa) }
+    }
+
+    fn of_bits<const LONG: bool>(self, isa: &Isa) {
+        match (self.weights.format.bits, self.weights.code_book) {
+            (4, Some(_)) => with_vectors(isa, Of::<LONG, 4, true>(self)),
+            (2, _) => with_vectors(isa, Of::<LONG, 2, false>(self)),
+            (4, _) => with_vectors(isa, Of::<LONG, 4, false>(self)),
+            (8, _) => with_vectors(isa, Of::<LONG, 8, false>(self)),
             (bits, _) => {
                 assert_eq!(bits, 16);
-                with_vectors(isa, Of::<16, false>(self));
+                with_vectors(isa, Of::<LONG, 16, false>(self));
             }
         }
     }
 }
 
-struct Of<'a, const BITS: usize, const BOOK: bool>(Unpack<'a>);
+/// With pauses if it is LONG.
+struct Of<'a, const LONG: bool, const BITS: usize, const BOOK: bool>(Unpack<'a>);
 
-impl<const BITS: usize, const BOOK: bool> OnVectors for Of<'_, BITS, BOOK> {
+impl<const LONG: bool, const BITS: usize, const BOOK: bool> OnVectors for Of<'_, LONG, BITS, BOOK> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let Unpack { weights, panel, to, pauses } = self.0;
+        // The loops of others are those without parts.
+        let pauses = if LONG { pauses } else { Pauses::NONE };
         let format = weights.format;
         let table = weights.code_book.unwrap_or(&INTEGERS);
         let words_of_block = pauses.whole_parts(format.words(), 1, 32 / BITS);

@@ -42,7 +42,9 @@ pub fn dot_products(
     if scores.is_empty() || depth == 0 {
         return scores.fill(0.0);
     }
-    with_vectors(isa, Scores { queries, depth, keys, stride, scores, pauses });
+    let is_long = scores.len().saturating_mul(depth) > pauses.every;
+    let scores = Scores { queries, depth, keys, stride, scores, pauses };
+    if is_long { with_vectors(isa, Keys::<true>(scores)) } else { with_vectors(isa, Keys::<false>(scores)) }
 }
 
 /// Sums of values, rows that are `stride` elements apart, by weights: a sum for each so many of these. Pauses count elements of values.
@@ -68,10 +70,10 @@ pub fn weighted_sums(
     for (weights, result) in weights.chunks(together * of_sum).zip(result.chunks_mut(together * columns)) {
         let sums = Sums { weights, of_sum, values, stride, result, columns, pauses };
         match weights.len() / of_sum {
-            1 => with_vectors(isa, Of::<1>(sums)),
-            2 => with_vectors(isa, Of::<2>(sums)),
-            3 => with_vectors(isa, Of::<3>(sums)),
-            _ => with_vectors(isa, Of::<4>(sums)),
+            1 => sums.compute::<1>(isa),
+            2 => sums.compute::<2>(isa),
+            3 => sums.compute::<3>(isa),
+            _ => sums.compute::<4>(isa),
         }
     }
 }
@@ -89,11 +91,14 @@ struct Scores<'a> {
     pauses: Pauses,
 }
 
-impl OnVectors for Scores<'_> {
+/// Scores of keys, with pauses if they are `LONG`.
+struct Keys<'a, const LONG: bool>(Scores<'a>);
+
+impl<const LONG: bool> OnVectors for Keys<'_, LONG> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
-        let Scores { queries, depth, keys, stride, scores, pauses } = self;
+        let Scores { queries, depth, keys, stride, scores, pauses } = self.0;
         let count = scores.len() / (queries.len() / depth);
         assert!((count - 1) * stride + depth <= keys.len());
         let (of_keys, mut since) = (V::LANES * queries.len(), 0);
@@ -108,23 +113,33 @@ impl OnVectors for Scores<'_> {
                 }
             }
             for (query, scores) in queries.chunks_exact(depth).zip(scores.chunks_exact_mut(count)) {
-                let sums = if depth > pauses.every {
-                    let mut sums = [V::splat(0.0); MOST_LANES];
+                let mut sums = [V::splat(0.0); MOST_LANES];
+                if LONG {
                     for part in pauses.whole_parts(depth, V::LANES, here) {
                         for j in 0..here {
                             // SAFETY: the query and each key have `depth` elements, as asserted.
                             sums[j] = unsafe { add_products(sums[j], start(j), query.as_ptr(), part.clone()) };
                         }
                     }
-                    sums
                 } else {
-                    let mut sums = [V::splat(0.0); MOST_LANES];
                     for j in 0..V::LANES {
-                        // SAFETY: as above.
-                        sums[j] = unsafe { add_products(sums[j], start(j), query.as_ptr(), 0..depth) };
+                        let key = start(j);
+                        let (mut sum, mut i) = (V::splat(0.0), 0);
+                        while i + V::LANES <= depth {
+                            // SAFETY: as above.
+                            sum = unsafe { V::load(key.add(i)).mul_add(V::load(query.as_ptr().add(i)), sum) };
+                            i += V::LANES;
+                        }
+                        if i < depth {
+                            // SAFETY: as above.
+                            let (key, query) = unsafe {
+                                (V::load_first(key.add(i), depth - i), V::load_first(query.as_ptr().add(i), depth - i))
+                            };
+                            sum = key.mul_add(query, sum);
+                        }
+                        sums[j] = sum;
                     }
-                    sums
-                };
+                }
                 let mut transposed = V::transpose(sums);
                 let mut half = V::LANES / 2;
                 while half > 0 {
@@ -138,7 +153,7 @@ impl OnVectors for Scores<'_> {
                 unsafe { transposed[0].store_first(scores.as_mut_ptr(), here) };
             }
             since += of_keys;
-            if since >= pauses.every {
+            if LONG && since >= pauses.every {
                 (pauses.pause)(take(&mut since));
             }
         }
@@ -177,8 +192,18 @@ struct Sums<'a> {
     pauses: Pauses,
 }
 
-/// So many sums.
-struct Of<'a, const SUMS: usize>(Sums<'a>);
+/// So many sums, with pauses if they are `LONG`.
+struct Of<'a, const SUMS: usize, const LONG: bool>(Sums<'a>);
+
+impl Sums<'_> {
+    fn compute<const SUMS: usize>(self, isa: &Isa) {
+        if self.of_sum.saturating_mul(self.columns) > self.pauses.every {
+            with_vectors(isa, Of::<SUMS, true>(self))
+        } else {
+            with_vectors(isa, Of::<SUMS, false>(self))
+        }
+    }
+}
 
 /// Vectors of a result that are computed together.
 const VECTORS: usize = 4;
@@ -206,7 +231,7 @@ unsafe fn add_row<V: Vector, const SUMS: usize>(
     }
 }
 
-impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
+impl<const SUMS: usize, const LONG: bool> OnVectors for Of<'_, SUMS, LONG> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "iterators keep the sums out of registers")]
     fn run<V: Vector>(self) {
@@ -217,7 +242,7 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
         let (mut first, mut since) = (0, 0);
         while first < columns {
             since += of_sum * VECTORS * V::LANES;
-            if since >= pauses.every {
+            if LONG && since >= pauses.every {
                 (pauses.pause)(take(&mut since));
             }
             let from = values.as_ptr().wrapping_add(first);
@@ -226,10 +251,19 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
                 let ways = if SUMS < 3 { 2 } else { 1 };
                 let mut sums = [[[V::splat(0.0); VECTORS]; SUMS]; 2];
                 let paired = of_sum / ways * ways;
-                for part in pauses.whole_parts(paired, 2, VECTORS * V::LANES) {
-                    for k in part.step_by(ways) {
+                if LONG {
+                    for part in pauses.whole_parts(paired, 2, VECTORS * V::LANES) {
+                        for k in part.step_by(ways) {
+                            for way in 0..ways {
+                                // SAFETY: there are so many weights, and rows of values with so many columns, as asserted.
+                                unsafe { add_row(from.wrapping_add((k + way) * stride), stride, &of, k + way, &mut sums[way]) };
+                            }
+                        }
+                    }
+                } else {
+                    for k in (0..paired).step_by(ways) {
                         for way in 0..ways {
-                            // SAFETY: there are so many weights, and rows of values with so many columns, as asserted.
+                            // SAFETY: as above.
                             unsafe { add_row(from.wrapping_add((k + way) * stride), stride, &of, k + way, &mut sums[way]) };
                         }
                     }
@@ -250,7 +284,8 @@ impl<const SUMS: usize> OnVectors for Of<'_, SUMS> {
             }
             let width = V::LANES.min(columns - first);
             let mut sums = [V::splat(0.0); SUMS];
-            for part in pauses.parts(of_sum) {
+            let parts = if LONG { pauses } else { Pauses::NONE }.parts(of_sum);
+            for part in parts {
                 for k in part {
                     // SAFETY: as above.
                     let value = unsafe { V::load_first(from.add(k * stride), width) };
