@@ -68,8 +68,12 @@ pub fn worked(units: usize) {
     }
 }
 
+/// Looks now.
+///
+/// # Panics
+/// As [`worked`].
 #[cold]
-fn look() {
+pub fn look() {
     looked();
     if let Some(Err(error)) = cancel::current().map(|cancel| cancel.check()) {
         resume_unwind(Box::new(error));

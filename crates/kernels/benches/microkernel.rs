@@ -342,7 +342,7 @@ fn of_few_bits(isa: &'static Isa) -> Vec<Microkernel> {
         for is_int8 in [false, true] {
             let format = source.format(isa.lanes(), is_int8);
             let mut packed = vec![0; format.bytes()];
-            source.pack(&format, &mut packed);
+            source.pack(&format, &mut packed, Pauses::NONE);
             if is_int8 {
                 let mut of_bytes = vec![0.0; rows * rounded::row(&format)];
                 for (from, to) in left.chunks_exact(SIZE).zip(of_bytes.chunks_exact_mut(rounded::row(&format))) {
@@ -420,7 +420,7 @@ fn of_memory(isa: &'static Isa) -> Vec<Microkernel> {
                 packed = vec![0; bytes];
                 let (weights, floats) = (weights(), floats());
                 let scales = Floats::Float16(&floats);
-                block_quantized::Source { weights: &weights, scales, ..source }.pack(&format, &mut packed);
+                block_quantized::Source { weights: &weights, scales, ..source }.pack(&format, &mut packed, Pauses::NONE);
             }
             let packed = Weights::new(&format, None, &packed);
             // As many panels as a job has, so that what a row is made into is made once.

@@ -2,6 +2,7 @@
 //!
 //! Nothing of a result depends on them: sums go on after a pause where they were.
 
+use std::mem::take;
 use std::ops::Range;
 
 /// When a loop pauses.
@@ -30,6 +31,29 @@ impl Pauses {
         let is_one = length.saturating_mul(elements) <= self.every;
         let part = if is_one { length } else { (self.every / elements.max(1)).max(1).next_multiple_of(whole) };
         Parts { first: 0, length, part, elements, pause: self.pause }
+    }
+
+    /// For a loop that says how much it has done.
+    #[inline]
+    pub fn counted(self) -> Counted {
+        Counted { pauses: self, since: 0 }
+    }
+}
+
+/// Counts what loops do that go over no single line. See [`Pauses::counted`].
+pub struct Counted {
+    pauses: Pauses,
+    since: usize,
+}
+
+impl Counted {
+    /// So many elements have been done since this was said last. Pauses if that is much.
+    #[inline(always)]
+    pub fn done(&mut self, elements: usize) {
+        self.since = self.since.saturating_add(elements);
+        if self.since >= self.pauses.every {
+            (self.pauses.pause)(take(&mut self.since));
+        }
     }
 }
 
@@ -79,6 +103,13 @@ mod tests {
         assert_eq!(parts(5, 1, 5), (vec![(0, 2), (2, 4), (4, 5)], 20));
         assert_eq!(parts(3, 1, 100), (vec![(0, 1), (1, 2), (2, 3)], 200));
         assert_eq!(parts(0, 4, 1), (vec![], 0));
+        PAUSED.set(0);
+        let mut counted = pauses.counted();
+        let seen = [4, 5, 6, 7, 10].map(|elements| {
+            counted.done(elements);
+            PAUSED.get()
+        });
+        assert_eq!(seen, [0, 0, 15, 15, 32]);
         assert!(Pauses::NONE.parts(usize::MAX).eq(std::iter::once(0..usize::MAX)));
     }
 }

@@ -11,6 +11,7 @@ use super::dispatch::{Problem, Target, TensorDesc};
 use super::kernels::Caches;
 use crate::disk_cache::{ModelCache, Stored, WORTH_STORING};
 use crate::graph::ConstantBytes;
+use crate::looks;
 use crate::memory::{self, Bytes, Charge, Lending, Once, Usage, Use};
 use std::cell::RefCell;
 use std::mem::replace;
@@ -301,6 +302,8 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
     // The build ends with the error.
     let (charge, mut bytes) = allocated.unwrap_or_else(|error| resume_unwind(Box::new(error)));
     fill(&mut bytes);
+    // Pieces that nobody wants any more are left out: what has none of them is not kept.
+    looks::look();
     let packed = Arc::new(Packed { bytes: Content::Computed(bytes), charge: charge.map(Lending::from) });
     let Some((packings, _, key, stored)) = known else { return packed };
     // Another thread may have been faster.
@@ -314,6 +317,10 @@ fn shared(length: usize, fill: impl FnOnce(&mut Bytes), key: impl FnOnce(Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cancel::Cancel;
+    use crate::done::from_panic;
+    use crate::error::Kind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn step(number: u128) -> Identity {
         Identity { step: number, operator: number + 100 }
@@ -388,6 +395,23 @@ mod tests {
         assert!(!Arc::ptr_eq(&row(&[1.0, 2.0]), &one));
         drop((one, two, three));
         assert_eq!(usage.numbers().packed, 0);
+    }
+
+    #[test]
+    fn what_was_given_up_meanwhile_is_not_kept() {
+        let (packings, usage, cancel) = (Arc::new(Packings::default()), Arc::new(Usage::default()), Cancel::default());
+        let pack = |with: u8| {
+            let fill = |bytes: &mut Bytes| {
+                bytes.fill(with);
+                if with == 1 {
+                    cancel.cancel();
+                }
+            };
+            within(&packings, &usage, None, || during(step(1), || packed(&[1], 64, fill))).0
+        };
+        let panic = catch_unwind(AssertUnwindSafe(|| cancel.during(|| pack(1)))).unwrap_err();
+        assert_eq!((from_panic(&*panic).kind(), usage.numbers().packed), (Kind::InvalidState, 0));
+        assert_eq!(pack(2)[0], 2);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{Format, Scales, Zeros};
 use crate::functions::from_float16;
+use crate::pauses::{Counted, Pauses};
 
 /// Which integers codes stand for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,15 +154,16 @@ impl Source<'_> {
         if self.coding == Coding::Signed { code ^ 1 << (self.bits - 1) } else { code }
     }
 
-    /// Packs everything.
+    /// Packs everything. Pauses count words, and numbers of blocks.
     ///
     /// # Panics
     /// When something is missing, or there is no room.
-    pub fn pack(&self, format: &Format, to: &mut [u8]) {
+    pub fn pack(&self, format: &Format, to: &mut [u8], pauses: Pauses) {
+        let mut counted = pauses.counted();
         let [words, scales, zeros] = format.lengths();
         let (words, rest) = to.split_at_mut(words);
         let (scales, rest) = rest.split_at_mut(scales);
-        self.pack_words(format, words);
+        self.pack_words(format, words, &mut counted);
         let (lanes, blocks) = (format.lanes, format.blocks());
         let of_block = |panel: usize, block: usize, lane: usize| {
             let column = panel * lanes + lane;
@@ -171,6 +173,7 @@ impl Source<'_> {
         let places = (0..format.panels()).flat_map(|panel| (0..blocks).map(move |block| (panel, block)));
         let places = places.flat_map(|(panel, block)| (0..lanes).map(move |lane| (panel, block, lane)));
         for (panel, block, lane) in places {
+            counted.done(1);
             let place = of_block(panel, block, lane);
             let number = (format.place(panel, blocks) + block * format.together(panel)) * lanes + lane;
             match (format.scales, self.scales, place) {
@@ -217,12 +220,13 @@ impl Source<'_> {
         }
     }
 
-    fn pack_float16(&self, format: &Format, to: &mut [u8]) {
+    fn pack_float16(&self, format: &Format, to: &mut [u8], counted: &mut Counted) {
         let (lanes, blocks) = (format.lanes, format.blocks());
         let (row, of_block) = (self.bytes(self.columns), self.bytes(self.block));
         for panel in 0..format.panels() {
             let (first, together) = (format.place(panel, blocks * format.words()), format.together(panel));
             for k in 0..self.depth {
+                counted.done(lanes);
                 let (block, within) = (k / self.block, k % self.block);
                 // A word has two rows.
                 let (row_of_word, word) = (within % 2, block * format.words() + within / 2);
@@ -239,9 +243,9 @@ impl Source<'_> {
         }
     }
 
-    fn pack_words(&self, format: &Format, to: &mut [u8]) {
+    fn pack_words(&self, format: &Format, to: &mut [u8], counted: &mut Counted) {
         if format.bits == 16 {
-            return self.pack_float16(format, to);
+            return self.pack_float16(format, to, counted);
         }
         let (lanes, blocks, words) = (format.lanes, format.blocks(), format.words());
         let has_sign = self.code_book.is_none() && self.has_sign(format.is_int8);
@@ -255,6 +259,7 @@ impl Source<'_> {
                 let column = panel * lanes + lane;
                 for block in 0..blocks {
                     for word in 0..words {
+                        counted.done(1);
                         let number = (first + (block * words + word) * together) * lanes + lane;
                         let codes = self.word(column, block, word, format);
                         put(to, number, (arranged(codes, format.bits) ^ flip).to_le_bytes());

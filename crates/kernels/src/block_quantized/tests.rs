@@ -168,7 +168,7 @@ fn rows_of_float32() {
             let source = case.source(&made);
             let format = source.format(isa.lanes(), false);
             let mut packed = vec![0; format.bytes()];
-            source.pack(&format, &mut packed);
+            source.pack(&format, &mut packed, Pauses::NONE);
             let book = table(&made.book);
             let weights = Weights::new(&format, case.has_book.then_some(&book), &packed);
             let mut expanded = vec![f32::NAN; depth * isa.gemm.columns];
@@ -218,7 +218,7 @@ fn rows_of_bytes() {
             let source = case.source(&made);
             let format = source.format(isa.lanes(), true);
             let mut packed = vec![0; format.bytes()];
-            source.pack(&format, &mut packed);
+            source.pack(&format, &mut packed, Pauses::NONE);
             let weights = Weights::new(&format, None, &packed);
             for count in 1..=MOST_ROWS {
                 let left = numbers(count * depth, 7);
@@ -287,7 +287,7 @@ fn greatest_bytes_do_not_saturate() {
             for isa in Isa::available() {
                 let format = source.format(isa.lanes(), true);
                 let mut packed = vec![0; format.bytes()];
-                source.pack(&format, &mut packed);
+                source.pack(&format, &mut packed, Pauses::NONE);
                 let weights = Weights::new(&format, None, &packed);
                 for sign in [1.0, -1.0] {
                     let left = vec![sign; depth];

@@ -13,7 +13,6 @@ use crate::output::SharedOutput;
 use crate::pauses::Pauses;
 use crate::simd::vector::{OnVectors, Vector, with_vectors};
 use crate::window::Axis;
-use std::mem::take;
 use std::ops::Range;
 
 /// The most output channels.
@@ -198,7 +197,7 @@ impl Job<'_> {
         const { assert!(OUTPUTS.is_multiple_of(OF_TILE) && OF_TILE > 0) };
         let Tiling { outputs, rows, columns, .. } = self.of.tiling;
         let mut sums = [[0f32; WIDEST]; OUTPUTS];
-        let (mut filled, mut since) = (0, 0);
+        let (mut filled, mut counted) = (0, self.pauses.counted());
         for y in self.rows.clone() {
             let under = y * rows.stride..y * rows.stride + self.of.tiling.covered();
             self.fill(under.start.max(filled)..under.end);
@@ -227,10 +226,7 @@ impl Job<'_> {
                 }
                 self.finish::<V>(place, numbers);
                 x += count;
-                since += self.of.tiling.cost(count);
-                if since >= self.pauses.every {
-                    (self.pauses.pause)(take(&mut since));
-                }
+                counted.done(self.of.tiling.cost(count));
             }
         }
     }

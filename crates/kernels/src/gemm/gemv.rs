@@ -5,7 +5,6 @@ use crate::isa::Isa;
 use crate::pauses::Pauses;
 use crate::simd::prefetch::{LINE, fetch};
 use crate::simd::vector::{MOST_LANES, OnVectors, Vector, with_vectors};
-use std::mem::take;
 use std::ops::Range;
 
 /// Queries that are better computed one by one than packed.
@@ -101,7 +100,7 @@ impl<const LONG: bool> OnVectors for Keys<'_, LONG> {
         let Scores { queries, depth, keys, stride, scores, pauses } = self.0;
         let count = scores.len() / (queries.len() / depth);
         assert!((count - 1) * stride + depth <= keys.len());
-        let (of_keys, mut since) = (V::LANES * queries.len(), 0);
+        let mut counted = pauses.counted();
         // As many keys as a vector has lanes, so that their sums over lanes are one vector.
         for first in (0..count).step_by(V::LANES) {
             let here = V::LANES.min(count - first);
@@ -152,9 +151,8 @@ impl<const LONG: bool> OnVectors for Keys<'_, LONG> {
                 // SAFETY: there is room for so many scores.
                 unsafe { transposed[0].store_first(scores.as_mut_ptr(), here) };
             }
-            since += of_keys;
-            if LONG && since >= pauses.every {
-                (pauses.pause)(take(&mut since));
+            if LONG {
+                counted.done(V::LANES * queries.len());
             }
         }
     }
@@ -239,11 +237,10 @@ impl<const SUMS: usize, const LONG: bool> OnVectors for Of<'_, SUMS, LONG> {
         assert!((of_sum - 1) * stride + columns <= values.len());
         assert!(weights.len() == SUMS * of_sum && result.len() == SUMS * columns);
         let of: [*const f32; SUMS] = std::array::from_fn(|s| weights[s * of_sum..].as_ptr());
-        let (mut first, mut since) = (0, 0);
+        let (mut first, mut counted) = (0, pauses.counted());
         while first < columns {
-            since += of_sum * VECTORS * V::LANES;
-            if LONG && since >= pauses.every {
-                (pauses.pause)(take(&mut since));
+            if LONG {
+                counted.done(of_sum * VECTORS * V::LANES);
             }
             let from = values.as_ptr().wrapping_add(first);
             if first + VECTORS * V::LANES <= columns {

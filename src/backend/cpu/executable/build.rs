@@ -114,7 +114,7 @@ fn build_kernels(
         assert!(build.is_some() || !is_special, "products in other orders and attention have a kernel");
         let built = build.map(|build| {
             let identity = packings::Identity::of(choice.name, problem, target, known.iter().map(Option::as_ref));
-            let (built, bytes) = packings::during(identity, build);
+            let (built, bytes) = cancel.during(|| packings::during(identity, build));
             counted += bytes;
             built
         });

@@ -391,7 +391,10 @@ fn build<'a>(
         let mut epilogue = Epilogue::new(bias);
         let fuses = epilogue.fuse(&problem, &mut consumed);
         let layout = [format.lanes, format.depth, usize::from(format.is_int8)];
-        let packed = packed_operand(&layout, format.bytes(), |bytes| constants.source().pack(&format, bytes));
+        let packed = packed_operand(&layout, format.bytes(), |bytes| {
+            let pauses = looks::pauses(bytes.len());
+            constants.source().pack(&format, bytes, pauses);
+        });
         let code_book = constants.form.code_book.map(|book| std::array::from_fn(|i| book.get(i).copied().unwrap_or(0.0)));
         let rows = problem.output.element_count() / format.columns.max(1);
         let Target { isa, threads, .. } = target;

@@ -2,7 +2,7 @@
 
 use super::functions::exact_tests::Given;
 use super::tests::{known, numbers};
-use super::{Kernel, Problem, Target, TensorDesc, every};
+use super::{Built, Kernel, Problem, Target, TensorDesc, every};
 use crate::backend::cpu::dispatch::workspaces;
 use crate::backend::cpu::testing::instruction_sets;
 use crate::backend::cpu::view::{Arguments, View, ViewMut};
@@ -160,49 +160,62 @@ fn quantized() -> Vec<Case> {
     SIZES.into_iter().flat_map(of).collect()
 }
 
-/// Calls `body` with each kernel for a case, its name, and what runs it: with each workspace that it may have, and without one.
-fn for_each_kernel(case: &Case, mut body: impl FnMut(&str, &dyn Fn() -> Vec<Vec<u64>>)) {
-    let words = |bytes: &[u8]| -> Vec<u64> {
-        let mut room = vec![0; bytes.len().div_ceil(8)];
-        bytemuck::cast_slice_mut(&mut room)[..bytes.len()].copy_from_slice(bytes);
+fn aligned(case: &Case) -> Vec<Vec<u64>> {
+    let words = |given: &Given| -> Vec<u64> {
+        let mut room = vec![0; given.bytes.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut room)[..given.bytes.len()].copy_from_slice(&given.bytes);
         room
     };
-    let aligned: Vec<Vec<u64>> = case.inputs.iter().map(|given| words(&given.bytes)).collect();
-    let views: Vec<View<'_>> = case
-        .inputs
-        .iter()
-        .zip(&aligned)
-        .map(|(given, room)| View::new(given.data_type, &given.shape, &bytemuck::cast_slice(room)[..given.bytes.len()]))
-        .collect();
+    case.inputs.iter().map(words).collect()
+}
+
+fn views<'a>(case: &'a Case, aligned: &'a [Vec<u64>]) -> Vec<View<'a>> {
+    let view = |(given, room): (&'a Given, &'a Vec<u64>)| {
+        View::new(given.data_type, &given.shape, &bytemuck::cast_slice(room)[..given.bytes.len()])
+    };
+    case.inputs.iter().zip(aligned).map(view).collect()
+}
+
+/// Calls `body` with what kernels are asked for: on each instruction set, with each workspace that there may be, and without one.
+fn for_each_problem(case: &Case, mut body: impl FnMut(&Problem<'_>, &Target)) {
+    let aligned = aligned(case);
     let order = [0, 1, 3, 2];
     // Keys lie one after the other, as they do in a cache.
     let is_attention = !case.prologue.is_empty();
-    let mut known = known(&views, |i| case.constants.contains(&i));
+    let mut known = known(&views(case, &aligned), |i| case.constants.contains(&i));
     known[1].order = is_attention.then_some(&order[..]);
     let Case { prologue, dequantized, op, outputs, .. } = case;
     let (data_type, shape) = &outputs[0];
     let output = TensorDesc { data_type: *data_type, shape, constant: None, order: None };
     let shapes: Vec<&[usize]> = case.inputs.iter().map(|given| &given.shape[..]).collect();
+    for (isa, fp_math) in instruction_sets().iter().flat_map(|isa| [(isa, FpMath::Strict), (isa, FpMath::Bf16)]) {
+        let target = Target { fp_math, ..Target::with(isa, 1) };
+        let workspaces = 0..workspaces(op, &shapes, shape, &target).len();
+        for workspace in workspaces.map(Some).chain([None]) {
+            body(&Problem { prologue, dequantized, op, fused: &[], inputs: &known, output, workspace }, &target);
+        }
+    }
+}
+
+/// Calls `body` with each kernel for a case, its name, and what runs it.
+fn for_each_kernel(case: &Case, mut body: impl FnMut(&str, &dyn Fn() -> Vec<Vec<u64>>)) {
+    let aligned = aligned(case);
+    let views = views(case, &aligned);
     let run = |kernel: &dyn Kernel| {
         let length = |(data_type, shape): &(DataType, Vec<usize>)| shape.iter().product::<usize>() * data_type.bits() / 8;
-        let mut rooms: Vec<Vec<u64>> = outputs.iter().map(|output| vec![0; length(output).div_ceil(8)]).collect();
-        let written = outputs.iter().zip(&mut rooms).map(|(output, room)| {
+        let mut rooms: Vec<Vec<u64>> = case.outputs.iter().map(|output| vec![0; length(output).div_ceil(8)]).collect();
+        let written = case.outputs.iter().zip(&mut rooms).map(|(output, room)| {
             let bytes = &mut bytemuck::cast_slice_mut(room)[..length(output)];
             ViewMut { data_type: output.0, shape: &output.1, bytes }
         });
         kernel.compute(&mut Arguments::new(&views, &mut written.collect::<Vec<_>>()));
         rooms
     };
-    for (isa, fp_math) in instruction_sets().iter().flat_map(|isa| [(isa, FpMath::Strict), (isa, FpMath::Bf16)]) {
-        let target = Target { fp_math, ..Target::with(isa, 1) };
-        let workspaces = 0..workspaces(op, &shapes, shape, &target).len();
-        for workspace in workspaces.map(Some).chain([None]) {
-            let problem = Problem { prologue, dequantized, op, fused: &[], inputs: &known, output, workspace };
-            for (name, built) in every(&problem, &target) {
-                body(&format!("{name} on {}", isa.name), &|| run(&*built.kernel));
-            }
+    for_each_problem(case, |problem, target| {
+        for (name, built) in every(problem, target) {
+            body(&format!("{name} on {}", target.isa.name), &|| run(&*built.kernel));
         }
-    }
+    });
 }
 
 /// Each kernel for the cases must look so often, and get the same results then; their names.
@@ -244,6 +257,24 @@ fn convolutions() -> Vec<Case> {
     let sizes =
         [(DEPTH, [1, 1], 3, [1, 1]), (DEPTH, [1, 1], 70, [4, 5]), (DEPTH / 9, [3, 3], 9, [3, 2]), (16, [32, 33], 40, [2, 2])];
     sizes.into_iter().map(of).collect()
+}
+
+/// Weights are packed when a kernel is built.
+#[test]
+fn packing_looks_within_a_panel_and_a_column() {
+    let cases = [products(), block_quantized(), quantized(), convolutions()].into_iter().flatten();
+    let mut all = 0;
+    for case in cases.filter(|case| !case.constants.is_empty()) {
+        for_each_problem(&case, |problem, target| {
+            // Others read weights where they are.
+            let packs = |built: &Built| built.kernel.bytes() > 0;
+            let count = || every(problem, target).iter().filter(|(_, built)| packs(built)).count();
+            let (looked, packed) = looks::count(LONGEST, count);
+            assert!(looked >= packed * LEAST, "{looked} looks for {packed} kernels: {:?} of {:?}", case.op, case.outputs);
+            all += packed;
+        });
+    }
+    assert!(all > 20, "{all} kernels pack");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::clamp::Clamps;
 use super::packing::{copy_row, pack_panel};
 use super::{AlignedBuffer, Numbers};
+use crate::looks::{self, Looking};
 use std::ops::Range;
 use webnn_kernels::bf16::packing;
 use webnn_kernels::bf16::rounding::pairs;
@@ -116,7 +117,10 @@ impl Panels {
     /// When one of its elements is outside.
     pub fn pack(tiles: &'static Tiles, from: &Elements<'_>, runs: impl Iterator<Item = usize>, columns: usize) -> Panels {
         let pack = |width: usize, columns: Range<usize>, elements: &[f32], rows: &mut [f32]| {
-            pack_panel(width, columns, from.length, elements, [from.step, from.column], rows);
+            for part in looks::pauses(rows.len()).parts(from.length) {
+                let (elements, rows) = (&elements[part.start * from.step..], &mut rows[part.start * width..]);
+                pack_panel(width, columns.clone(), part.len(), elements, [from.step, from.column], rows);
+            }
         };
         Panels::pack_runs(tiles, from, from.length, runs, columns, pack)
     }
@@ -160,7 +164,7 @@ impl Panels {
             for number in 0..empty.count() {
                 let (first, count, width) = empty.place(number);
                 let panel = &mut numbers[first * depth..][..depth * width];
-                for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(length * width)) {
+                for (start, rows) in runs.iter().zip(panel.chunks_exact_mut(length * width)).looking(length * width) {
                     pack(width, first..first + count, &elements[*start..], rows);
                 }
             }
@@ -182,7 +186,7 @@ impl Panels {
             let mut row = vec![[0.0; MOST_COLUMNS]; several];
             for number in 0..empty().count() {
                 let (first, count, width) = empty().place(number);
-                for k in 0..depth {
+                for k in (0..depth).looking(several * count) {
                     rows(k, first..first + count, &mut row);
                     for (number, row) in row.iter().enumerate() {
                         copy_row(&row[..count], &mut numbers[number * of_one + first * depth + k * width..][..count]);

@@ -14,7 +14,7 @@ use super::{Numbers, with_scratch};
 use crate::backend::cpu::incoming::Elements;
 use crate::backend::cpu::packings::{Packed, packed_operand};
 use crate::backend::cpu::threads::for_each_piece;
-use crate::looks::{self, Progress};
+use crate::looks::{self, Looking, Progress};
 use std::ops::Range;
 use std::sync::Arc;
 use webnn_kernels::bf16::packing;
@@ -247,7 +247,8 @@ impl Right {
     pub fn pack(gemm: &Microkernels, depth: usize, columns: usize, elements: Numbers<'_>, strides: [usize; 2]) -> Right {
         let panels = panels(gemm, [depth, columns], &strides, |panels| {
             let elements = elements.all();
-            for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
+            let of_panel = gemm.steps(depth) * gemm.columns;
+            for (number, panel) in panels.chunks_mut(of_panel).enumerate().looking(of_panel) {
                 let first = number * gemm.columns;
                 pack_panel(gemm, first..columns.min(first + gemm.columns), depth, elements, strides, panel);
             }
@@ -258,7 +259,8 @@ impl Right {
     /// Packs a matrix whose element (k, column) is `element(k, column)`.
     pub fn pack_with(gemm: &Microkernels, depth: usize, columns: usize, element: impl Fn(usize, usize) -> f32) -> Right {
         let panels = panels(gemm, [depth, columns], &[], |panels| {
-            for (number, panel) in panels.chunks_mut(gemm.steps(depth) * gemm.columns).enumerate() {
+            let of_panel = gemm.steps(depth) * gemm.columns;
+            for (number, panel) in panels.chunks_mut(of_panel).enumerate().looking(of_panel) {
                 let first = number * gemm.columns;
                 gemm.pack_panel_with(first..columns.min(first + gemm.columns), depth, panel, &element);
             }
@@ -283,7 +285,7 @@ impl Right {
                 let first = number * width;
                 let some = first..columns.min(first + width);
                 let (filled, rest) = panel.split_at_mut(runs.len() * of_run * width);
-                for (start, rows) in runs.iter().zip(filled.chunks_exact_mut((of_run * width).max(1))) {
+                for (start, rows) in runs.iter().zip(filled.chunks_exact_mut((of_run * width).max(1))).looking(of_run * width) {
                     packing::pack_panel(gemm, width, some.clone(), length, &elements[*start..], strides, rows);
                 }
                 rest.fill(0.0);

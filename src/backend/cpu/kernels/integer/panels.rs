@@ -1,6 +1,7 @@
 //! Weights of 8 bits in the order in which the [microkernels](webnn_kernels::int8::microkernels) read them.
 
 use crate::backend::cpu::packings::{Packed, packed};
+use crate::looks::Looking;
 use std::sync::Arc;
 use webnn_kernels::int8::microkernels::{GROUP, Tiles};
 use webnn_kernels::int8::panels::{PanelsView, bytes, count, place};
@@ -70,7 +71,7 @@ fn fill(
         let width = vectors * lanes;
         let panel = &mut panels[first * height..][..width * height];
         let (together, size) = (GROUP / tiles.parts, GROUP / tiles.parts * tiles.weight);
-        for (number, part) in panel.chunks_exact_mut(width * size).enumerate() {
+        for (number, part) in panel.chunks_exact_mut(width * size).enumerate().looking(width * size) {
             for (column, (weights, sum)) in (first..).zip(part.chunks_exact_mut(size).zip(&mut sums[first..first + count])) {
                 for i in 0..together {
                     let byte = tiles.byte(number, i);
