@@ -79,6 +79,7 @@ describeBuilt('arguments', () => {
     expect(await said({ regex: 'a', tokenizer: place })).toEqual(['TypeError', expect.stringContaining('tokenizer.json: found 4294967296 bytes, allowed 67108864')]);
   });
 
+  // Windows has no devices and pipes among its files.
   const onPosix = process.platform === 'win32' ? test.skip : test;
   onPosix('devices and pipes are refused', async () => {
     const pipe = path.join(folder, 'pipe');

@@ -67,6 +67,7 @@ describe.each(Object.entries(readers))('%s', (name, [file, read, operator = name
     expect(refused.message).toMatch(new RegExp(`^${operator}\\b`));
   });
 
+  // On Windows only administrators may make links.
   (process.platform === 'win32' ? test.skip : test)('follows links', async () => {
     fs.symlinkSync(at(file), at(`link of ${name}`));
     const found = await read(at(`link of ${name}`));
